@@ -2,7 +2,8 @@
 # carillon_layer(NAME SOURCES ... HEADERS ... DEPS ...): one static library a folder.
 # carillon_test(NAME SOURCES ... DEPS ... LABEL unit|property|sim|... [ARGS ...] [TIMEOUT s]): one
 # GoogleTest program, one ctest entry.
-# carillon_fuzz(NAME SOURCES ... DEPS ...): a libFuzzer program, only with CARILLON_FUZZ.
+# carillon_fuzz(NAME SOURCES ... DEPS ...): with CARILLON_FUZZ a libFuzzer program; otherwise a test
+# labelled fuzz-smoke that replays tests/fuzz-corpus/NAME and seeded mutations of it.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -13,9 +14,16 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  # Paths relative to the root: __FILE__ in messages reads well, and a second clone or build folder
+  # hits the compiler cache.
+  file(RELATIVE_PATH CARILLON_ROOT_FROM_BUILD ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
+                      -ffile-prefix-map=${CARILLON_ROOT_FROM_BUILD}=)
   find_program(CARILLON_CCACHE ccache)
-  if(CARILLON_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CARILLON_CCACHE})
+  if(CARILLON_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+        ${CARILLON_CCACHE})
   endif()
 endif()
 
@@ -31,10 +39,14 @@ if(CARILLON_SANITIZE)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${CARILLON_SANITIZE})
 endif()
+if(CARILLON_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 function(carillon_layer name)
   cmake_parse_arguments(A "" "" "SOURCES;HEADERS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(carillon_${name} STATIC ${A_SOURCES})
+  add_library(carillon::${name} ALIAS carillon_${name})
   target_sources(carillon_${name} PUBLIC FILE_SET HEADERS
     BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${A_HEADERS})
   target_compile_features(carillon_${name} PUBLIC cxx_std_20)
@@ -51,6 +63,7 @@ function(carillon_test name)
   cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;DEPS;ARGS" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${A_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   target_link_libraries(${name} PRIVATE ${A_DEPS} carillon_options GTest::gtest GTest::gmock
                         GTest::gtest_main)
   if(NOT A_LABEL)
@@ -64,14 +77,20 @@ function(carillon_test name)
 endfunction()
 
 function(carillon_fuzz name)
-  if(NOT CARILLON_FUZZ)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  if(CARILLON_FUZZ)
+    add_executable(${name} ${A_SOURCES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  elseif(CARILLON_TESTS)
+    add_executable(${name} ${A_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz_replay.cc)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+    add_test(NAME ${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz-corpus/${name})
+    set_tests_properties(${name} PROPERTIES LABELS fuzz-smoke TIMEOUT 120)
+  else()
     return()
   endif()
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name} ${A_SOURCES})
-  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  target_link_libraries(${name} PRIVATE ${A_DEPS} carillon_options)
+  target_link_libraries(${name} PRIVATE ${A_DEPS} carillon_base carillon_options)
 endfunction()
 
 if(PROJECT_IS_TOP_LEVEL)

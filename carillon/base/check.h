@@ -21,7 +21,7 @@ template <class... Values>
                                                                     const char* condition,
                                                                     const Values&... values) {
   std::ostringstream out;
-  (out << ... << values);
+  ((out << values), ...);
   check_failed(file, line, condition, out.str());
 }
 

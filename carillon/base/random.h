@@ -28,7 +28,8 @@ class Random {
 
   /// Uniform in [0, bound) up to a bias below 2^-32 for bound < 2^32. Pre: bound > 0.
   std::uint64_t below(std::uint64_t bound) noexcept {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>((*this)()) * bound) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>((*this)()) * bound) >> 64);
   }
   /// Uniform in [low, high]. Pre: low <= high.
   std::int64_t between(std::int64_t low, std::int64_t high) noexcept {
