@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The broker: jobs, tubes and reservations of one partition, as a pure state machine.
+///
+///     (command, now) ──► Broker ──► Effects (replies, reads)      take_batch() ──► what to persist
+///
+///      put with delay               release with delay
+///     ────────────────► DELAYED ◄───────────────────────┐
+///                          │ due, or kick               │
+///      put                 ▼            reserve         │        delete
+///     ──────────────────► READY ──────────────────► RESERVED ───────────────► gone
+///                          ▲  ▲    release, TTR over,   │
+///                          │  └──── session closed ─────┤
+///                          │ kick                       │ bury
+///                        BURIED ◄───────────────────────┘          (delete: from any state)
+///
+/// Everything that waits, waits in one wheel of 1 ms ticks: delays, reservations (TTR), waiting
+/// reserves, pauses, and the loading of far jobs.
+///
+/// A job due later than the horizon is *far*: it lives in the store only, and its tube loads it in
+/// due order ahead of need. Commands that name a far job by id read it first (Effects::fetch).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "carillon/base/time.h"
+#include "carillon/broker/command.h"
+#include "carillon/broker/effects.h"
+#include "carillon/broker/reply.h"
+#include "carillon/broker/store.h"
+
+namespace carillon::broker {
+
+/// Limits and sizes of one partition.
+struct BrokerOptions {
+  /// Job ids are first_id, first_id + id_step, ...: partitions of one folder never share an id.
+  JobId first_id = 1;
+  JobId id_step = 1;
+  /// Whether the tube "default" belongs here (it exists as long as the broker does).
+  bool owns_default_tube = true;
+  /// From the store: whether far jobs and bodies can be left to it.
+  bool store_keeps_far_jobs = false;
+  bool store_keeps_bodies = false;
+  /// A job due later than this from now is far. Longer: more memory, fewer writes a job.
+  Span horizon = std::chrono::minutes(5);
+  /// Far jobs of a tube are read in pieces of this many.
+  std::size_t load_chunk = 1'000;
+  /// Bodies kept in memory, in bytes, when the store can give them back; else all are kept.
+  std::size_t body_budget_bytes = std::size_t{64} << 20;
+  /// Jobs held in memory; a put beyond it is answered kOutOfMemory. 0: no limit.
+  std::size_t max_jobs_in_memory = 0;
+  /// Tubes; a command that would create one more is answered kOutOfMemory.
+  std::size_t max_tubes = 100'000;
+};
+
+/// One partition's jobs, tubes and sessions.
+///
+/// Time:    `now` is a point on the partition's timeline (carillon/broker/timeline.h) and must not go
+///          back. Deadlines round up to the next millisecond: never early, at most one tick late.
+/// Threads: one object, one thread. No I/O, no lock, no clock.
+/// Errors:  all in replies. Calls out of order (an unknown session) are bugs and stop the program.
+/// Cost:    put, delete, touch O(1) amortised; what puts a job into or takes it out of the ready
+///          heap O(log ready of the tube); reserve O(tubes watched); peek-delayed and kick of delayed
+///          jobs O(delayed of the tube).
+class Broker {
+ public:
+  Broker(const BrokerOptions& options, Effects& effects);
+  ~Broker();
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
+
+  // Sessions.
+
+  void open_session(SessionId session);
+  /// Its reservations go back to ready, its waiting reserve ends, its tubes lose a user. Replies
+  /// still owed to it are not sent by the broker any more.
+  void close_session(SessionId session, WallTime now);
+  /// The client has closed its sending side: a waiting reserve ends with kTimedOut now.
+  void end_waiting(SessionId session, WallTime now);
+
+  // Commands.
+
+  /// kDone: the reply has been given to Effects. kBlocked: it comes later (a waiting reserve, a job
+  /// that must be read first); the host submits nothing more of this session until then.
+  enum class Outcome { kDone, kBlocked };
+  Outcome execute(Command command, WallTime now);
+
+  // Time.
+
+  /// Handles at most `budget` things due at `now`; returns whether more remain.
+  bool advance(WallTime now, std::size_t budget);
+  /// When advance() next has something to do; nullopt: never, unless something happens first.
+  [[nodiscard]] std::optional<WallTime> next_deadline() const;
+
+  // Durability. The broker fills one batch; whoever changed or saw something unsettled gets its reply
+  // only when that batch is durable.
+
+  /// Whether the batch being filled has anything in it.
+  [[nodiscard]] bool has_batch() const;
+  /// Mutations and body bytes in the batch being filled, for the host's limits.
+  [[nodiscard]] std::size_t batch_mutations() const;
+  [[nodiscard]] std::size_t batch_bytes() const;
+  /// Hands over the batch being filled and starts the next. Pre: has_batch(). `recycled`, if given,
+  /// is a batch whose memory may be reused.
+  [[nodiscard]] std::unique_ptr<Batch> take_batch(std::unique_ptr<Batch> recycled = nullptr);
+  /// Every batch up to `seq` is durable.
+  void on_durable(CommitSeq seq);
+
+  // Reads.
+
+  void on_fetched(JobId id, std::optional<StoredJob> job, WallTime now);
+  void on_scanned(TubeNumber tube, FarChunk chunk, WallTime now);
+  /// The read could not be done: who waits for it gets kInternalError.
+  void on_fetch_failed(JobId id, WallTime now);
+  void on_scan_failed(TubeNumber tube, WallTime now);
+
+  // Recovery, at start and after a failed commit.
+  //
+  // begin_recovery: drops every job and tube but keeps the sessions, what they use and watch, their
+  // waiting reserves, and which jobs they had reserved (also those whose delete, release or bury was
+  // not durable yet). Until finish_recovery, commands that need the store are answered
+  // kInternalError (kOutOfMemory for a put), and reserves wait.
+  // The restore calls may be made from Store::recover's sink. A broker is constructed in recovery:
+  // restore (or nothing, for an empty store) and finish_recovery come first.
+  void begin_recovery();
+  void restore_partition(const PartitionRecord& record);
+  void restore_tube(const TubeRecord& record);
+  void restore_job(StoredJob job);
+  /// Returns to service; reservations of sessions still open are re-established, overdue jobs are due
+  /// at the next advance(). `anchor` is what the host's timeline stands on; it is stored with the
+  /// partition's record.
+  void finish_recovery(WallTime now, const TimeAnchor& anchor);
+  [[nodiscard]] bool available() const;
+
+  /// A batch for a clean shutdown: the exact next id and the time reached.
+  void checkpoint(WallTime now);
+
+  // Observation.
+
+  [[nodiscard]] PartitionStats stats() const;
+  /// Jobs that became ready by their deadline since the start, and the sum and the maximum of their
+  /// lateness.
+  struct Lateness {
+    std::uint64_t count = 0;
+    std::int64_t total_us = 0;
+    std::int64_t max_us = 0;
+  };
+  [[nodiscard]] Lateness lateness() const;
+  /// Checks every invariant of the state machine and stops the program if one is broken; O(all).
+  void check_invariants() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace carillon::broker

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// What the broker asks of its host. The host carries it out after, or during, the call into the
+/// broker that caused it, and never calls back into the broker from inside an effect.
+
+#include "carillon/broker/command.h"
+#include "carillon/broker/reply.h"
+#include "carillon/broker/store.h"
+
+namespace carillon::broker {
+
+class Effects {
+ public:
+  virtual ~Effects() = default;
+
+  /// Send `reply` to `ticket`, but not before batch `needs` is durable (0: at once). If that batch
+  /// fails, the host sends kInternalError instead (kOutOfMemory for a put).
+  virtual void reply(Ticket ticket, Reply reply, CommitSeq needs) = 0;
+
+  /// Read job `id` (Store::fetch) and answer with Broker::on_fetched.
+  virtual void fetch(JobId id) = 0;
+
+  /// Read far jobs (Store::scan_far) and answer with Broker::on_scanned.
+  virtual void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
+                        std::size_t limit) = 0;
+};
+
+}  // namespace carillon::broker
