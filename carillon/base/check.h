@@ -27,20 +27,20 @@ template <class... Values>
 
 }  // namespace carillon::internal
 
-#define CARILLON_CHECK(condition, ...)                                                     \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                       \
-      ::carillon::internal::check_failed_with(__FILE__, __LINE__, #condition __VA_OPT__(, ) \
-                                                  __VA_ARGS__);                            \
-    }                                                                                      \
+#define CARILLON_CHECK(condition, ...)                                                \
+  do {                                                                                \
+    if (!(condition)) [[unlikely]] {                                                  \
+      ::carillon::internal::check_failed_with(__FILE__, __LINE__,                     \
+                                              #condition __VA_OPT__(, ) __VA_ARGS__); \
+    }                                                                                 \
   } while (false)
 
 #ifdef NDEBUG
-#define CARILLON_DCHECK(condition, ...) \
-  do {                                  \
-    if (false) {                        \
+#define CARILLON_DCHECK(condition, ...)       \
+  do {                                        \
+    if (false) {                              \
       CARILLON_CHECK(condition, __VA_ARGS__); \
-    }                                   \
+    }                                         \
   } while (false)
 #else
 #define CARILLON_DCHECK(condition, ...) CARILLON_CHECK(condition, __VA_ARGS__)

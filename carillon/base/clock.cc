@@ -21,7 +21,8 @@ Instant BootClock::now() const noexcept { return Instant(read_clock(CLOCK_BOOTTI
 WallTime SystemCalendar::now() const noexcept { return WallTime(read_clock(CLOCK_REALTIME)); }
 
 void ManualClock::advance(Span span) noexcept {
-  CARILLON_CHECK(span >= Span::zero(), "a monotonic clock cannot go back by ", -span.count(), " ns");
+  CARILLON_CHECK(span >= Span::zero(), "a monotonic clock cannot go back by ", -span.count(),
+                 " ns");
   advance_to(saturating_add(now(), span));
 }
 

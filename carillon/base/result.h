@@ -14,7 +14,8 @@
 
 namespace carillon {
 
-/// What kind of thing went wrong. A small closed set: callers branch on it, people read the message.
+/// What kind of thing went wrong. A small closed set: callers branch on it, people read the
+/// message.
 enum class ErrorCode {
   kInvalidArgument,  ///< The caller's input; the message names the field and the limit.
   kNotFound,
@@ -57,8 +58,8 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(implicit)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(implicit)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-*)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-*)
 
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
@@ -95,7 +96,7 @@ class [[nodiscard]] Result<void> {
   using value_type = void;
 
   Result() = default;
-  Result(Error error) : state_(std::move(error)) {}  // NOLINT(implicit)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-*)
 
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
