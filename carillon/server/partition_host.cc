@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/partition_host.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "carillon/base/check.h"
+
+namespace carillon::server {
+
+using broker::Answer;
+using broker::Broker;
+using broker::Command;
+using broker::CommitSeq;
+using broker::Reply;
+using broker::SessionId;
+using broker::Ticket;
+
+/// Stands between posted calls and a host that may be gone by the time they run.
+class PartitionHost::Gate {
+ public:
+  bool open = true;  // Read and written on the host's thread only.
+};
+
+/// Feeds what the store reads into the broker and notes the partition's own record.
+class PartitionHost::Restorer final : public broker::RecoverySink {
+ public:
+  explicit Restorer(Broker& broker) : broker_(broker) {}
+
+  void on_partition(const broker::PartitionRecord& record) override {
+    partition = record;
+    broker_.restore_partition(record);
+  }
+  void on_tube(const broker::TubeRecord& record) override { broker_.restore_tube(record); }
+  void on_job(broker::StoredJob job) override {
+    ++jobs;
+    broker_.restore_job(std::move(job));
+  }
+
+  broker::PartitionRecord partition;
+  std::uint64_t jobs = 0;
+
+ private:
+  Broker& broker_;
+};
+
+PartitionHost::PartitionHost(const PartitionHostOptions& options,
+                             std::unique_ptr<broker::Store> store, const Clock& clock,
+                             const Calendar& calendar, std::string boot_id, Outside outside)
+    : options_(options),
+      clock_(clock),
+      calendar_(calendar),
+      boot_id_(std::move(boot_id)),
+      outside_(std::move(outside)),
+      gate_(std::make_shared<Gate>()),
+      store_(std::move(store)) {
+  broker::BrokerOptions broker_options = options.broker;
+  broker_options.store_keeps_far_jobs = store_->keeps_far_jobs();
+  broker_options.store_keeps_bodies = store_->keeps_bodies();
+  broker_ = std::make_unique<Broker>(broker_options, *this);
+}
+
+PartitionHost::~PartitionHost() {
+  gate_->open = false;
+  store_.reset();
+}
+
+Result<void> PartitionHost::open() {
+  thread_ = std::this_thread::get_id();
+  return recover();
+}
+
+WallTime PartitionHost::now() const {
+  return timeline_ ? timeline_->now() : calendar_.now();
+}
+
+void PartitionHost::open_session(SessionId session) {
+  const bool added = sessions_.try_emplace(session).second;
+  CARILLON_CHECK(added, "session ", session, " is open already");
+  broker_->open_session(session);
+}
+
+void PartitionHost::close_session(SessionId session) {
+  const auto erased = sessions_.erase(session);
+  CARILLON_CHECK(erased == 1, "session ", session, " is not open");
+  broker_->close_session(session, now());
+  resume_unblocked();
+}
+
+void PartitionHost::end_waiting(SessionId session) {
+  broker_->end_waiting(session, now());
+  resume_unblocked();
+}
+
+void PartitionHost::submit(Command command) {
+  const auto found = sessions_.find(command.ticket.session);
+  CARILLON_CHECK(found != sessions_.end(), "session ", command.ticket.session, " is not open");
+  SessionQueue& queue = found->second;
+  // What ends a waiting reserve must overtake it.
+  const bool overtakes = command.verb == broker::Verb::kCancelReserve;
+  if ((queue.blocked || !queue.backlog.empty()) && !overtakes) {
+    QueuedCommand queued{std::move(command), {}};
+    queued.tube = queued.command.tube;
+    queue.backlog.push_back(std::move(queued));
+    return;
+  }
+  if (overtakes) {
+    broker_->execute(std::move(command), now());
+    if (queue.blocked) {
+      queue.blocked = false;
+      unblocked_.push_back(found->first);
+    }
+  } else {
+    execute(queue, std::move(command));
+  }
+  resume_unblocked();
+}
+
+void PartitionHost::execute(SessionQueue& queue, Command command) {
+  const std::uint64_t slot = command.ticket.slot;
+  if (broker_->execute(std::move(command), now()) == Broker::Outcome::kBlocked) {
+    queue.blocked = true;
+    queue.blocked_slot = slot;
+  }
+}
+
+void PartitionHost::resume_unblocked() {
+  while (!unblocked_.empty() || !immediate_.empty()) {
+    if (!immediate_.empty()) {
+      for (auto& call : std::exchange(immediate_, {})) call();
+      continue;
+    }
+    const SessionId session = unblocked_.back();
+    unblocked_.pop_back();
+    const auto found = sessions_.find(session);
+    if (found == sessions_.end()) continue;
+    SessionQueue& queue = found->second;
+    while (!queue.blocked && !queue.backlog.empty()) {
+      QueuedCommand next = std::move(queue.backlog.front());
+      queue.backlog.pop_front();
+      next.command.tube = next.tube;
+      execute(queue, std::move(next.command));
+    }
+  }
+}
+
+void PartitionHost::reply(Ticket ticket, Reply reply, CommitSeq needs) {
+  const auto found = sessions_.find(ticket.session);
+  if (found == sessions_.end()) return;
+  SessionQueue& queue = found->second;
+  if (queue.blocked && queue.blocked_slot == ticket.slot) {
+    queue.blocked = false;
+    unblocked_.push_back(ticket.session);
+  }
+  if (needs <= durable_) {
+    outside_.deliver(ticket, std::move(reply));
+    return;
+  }
+  HeldReply held{needs, ticket, std::move(reply)};
+  if (outbox_.empty() || outbox_.back().needs <= needs) {
+    outbox_.push_back(std::move(held));
+    return;
+  }
+  const auto after =
+      std::upper_bound(outbox_.begin(), outbox_.end(), needs,
+                       [](CommitSeq seq, const HeldReply& other) { return seq < other.needs; });
+  outbox_.insert(after, std::move(held));
+}
+
+bool PartitionHost::turn() {
+  if (recover_at_ && clock_.now() >= *recover_at_) {
+    if (Result<void> result = recover(); !result) {
+      log(LogLevel::kError, "the store is not back yet: " + result.error().message);
+      recover_at_ = saturating_add(clock_.now(), options_.recover_retry);
+    }
+  }
+  if (!broker_->available()) return false;
+  const bool more = broker_->advance(now(), options_.advance_budget);
+  resume_unblocked();
+  commit_if_room();
+  return more;
+}
+
+std::optional<Instant> PartitionHost::next_wake() const {
+  if (recover_at_) return recover_at_;
+  if (!timeline_) return std::nullopt;
+  const std::optional<WallTime> deadline = broker_->next_deadline();
+  if (!deadline) return std::nullopt;
+  return timeline_->instant_of(*deadline);
+}
+
+bool PartitionHost::accepts_work() const {
+  return broker_->batch_mutations() < options_.max_batch_mutations &&
+         broker_->batch_bytes() < options_.max_batch_bytes;
+}
+
+void PartitionHost::checkpoint() {
+  if (broker_->available()) broker_->checkpoint(now());
+}
+
+bool PartitionHost::idle() const {
+  return in_flight_.empty() && outbox_.empty() && (!broker_->available() || !broker_->has_batch());
+}
+
+bool PartitionHost::available() const { return broker_->available(); }
+
+void PartitionHost::run_here_or_post(std::function<void()> call) {
+  if (std::this_thread::get_id() == thread_ && inside_store_call_) {
+    immediate_.push_back(std::move(call));
+    return;
+  }
+  outside_.post([gate = gate_, call = std::move(call)] {
+    if (gate->open) call();
+  });
+}
+
+void PartitionHost::commit_if_room() {
+  while (broker_->available() && broker_->has_batch() &&
+         in_flight_.size() < options_.max_batches_in_flight) {
+    std::unique_ptr<broker::Batch> batch = broker_->take_batch();
+    in_flight_.push_back(batch->seq);
+    ++stats_.batches;
+    stats_.mutations += batch->mutations.size();
+    inside_store_call_ = true;
+    store_->commit(std::move(batch),
+                   [this, generation = generation_](CommitSeq seq, Result<void> result) {
+                     run_here_or_post([this, generation, seq, result = std::move(result)] {
+                       on_committed(generation, seq, result);
+                     });
+                   });
+    inside_store_call_ = false;
+    for (auto& call : std::exchange(immediate_, {})) call();
+  }
+  if (!unblocked_.empty()) resume_unblocked();
+}
+
+void PartitionHost::on_committed(std::uint64_t generation, CommitSeq seq,
+                                 const Result<void>& result) {
+  if (generation != generation_) return;
+  if (!result) {
+    fail(result.error());
+    return;
+  }
+  CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back(), "batch ", seq, " was not in flight");
+  while (!in_flight_.empty() && in_flight_.front() <= seq) in_flight_.pop_front();
+  durable_ = std::max(durable_, seq);
+  broker_->on_durable(durable_);
+  release_durable();
+  commit_if_room();
+}
+
+void PartitionHost::release_durable() {
+  while (!outbox_.empty() && outbox_.front().needs <= durable_) {
+    HeldReply held = std::move(outbox_.front());
+    outbox_.pop_front();
+    if (sessions_.contains(held.ticket.session)) {
+      outside_.deliver(held.ticket, std::move(held.reply));
+    }
+  }
+}
+
+void PartitionHost::fail(const Error& error) {
+  log(LogLevel::kError, "commit failed, going back to what is durable: " + error.message);
+  ++stats_.commit_failures;
+  ++generation_;
+  in_flight_.clear();
+  std::deque<HeldReply> broken = std::exchange(outbox_, {});
+  broker_->begin_recovery();
+  for (HeldReply& held : broken) {
+    if (!sessions_.contains(held.ticket.session)) continue;
+    Reply refusal;
+    refusal.answer = held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory
+                                                            : Answer::kInternalError;
+    outside_.deliver(held.ticket, std::move(refusal));
+  }
+  resume_unblocked();
+  recover_at_ = clock_.now();
+}
+
+Result<void> PartitionHost::recover() {
+  broker_->begin_recovery();
+  Restorer restorer(*broker_);
+  if (Result<void> read = store_->recover(restorer); !read) return read;
+  if (!timeline_) {
+    timeline_ = std::make_unique<broker::Timeline>(
+        clock_, calendar_.now(), boot_id_, restorer.partition.anchor,
+        WallTime(saturating_span<std::chrono::milliseconds>(restorer.partition.latest_ms)));
+  }
+  broker_->finish_recovery(timeline_->now(), timeline_->anchor());
+  recover_at_.reset();
+  ++stats_.recoveries;
+  stats_.recovered_jobs = restorer.jobs;
+  if (stats_.recoveries > 1) log(LogLevel::kInfo, "the store is back");
+  resume_unblocked();
+  return {};
+}
+
+void PartitionHost::fetch(broker::JobId id) {
+  inside_store_call_ = true;
+  store_->fetch(id, [this, id, generation = generation_](
+                        Result<std::optional<broker::StoredJob>> result) {
+    auto shared = std::make_shared<Result<std::optional<broker::StoredJob>>>(std::move(result));
+    run_here_or_post([this, id, generation, shared] {
+      if (generation != generation_) return;
+      if (*shared) {
+        broker_->on_fetched(id, std::move(**shared), now());
+      } else {
+        log(LogLevel::kError, "reading a job failed: " + shared->error().message);
+        broker_->on_fetch_failed(id, now());
+      }
+      resume_unblocked();
+    });
+  });
+  inside_store_call_ = false;
+}
+
+void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from,
+                             std::int64_t until_ms, std::size_t limit) {
+  inside_store_call_ = true;
+  store_->scan_far(tube, from, until_ms, limit,
+                   [this, tube, generation = generation_](Result<broker::FarChunk> result) {
+    auto shared = std::make_shared<Result<broker::FarChunk>>(std::move(result));
+    run_here_or_post([this, tube, generation, shared] {
+      if (generation != generation_) return;
+      if (*shared) {
+        broker_->on_scanned(tube, std::move(**shared), now());
+      } else {
+        log(LogLevel::kError, "reading far jobs failed: " + shared->error().message);
+        broker_->on_scan_failed(tube, now());
+      }
+      resume_unblocked();
+    });
+  });
+  inside_store_call_ = false;
+}
+
+void PartitionHost::log(LogLevel level, std::string_view message) const {
+  if (outside_.log) outside_.log(level, message);
+}
+
+}  // namespace carillon::server

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The host of one partition: joins a broker, its store and a timeline, and holds every reply back
+/// until what it promises is durable. No sockets and no event loop: those call it, so that the whole
+/// of it also runs in one thread under virtual time (tests/sim).
+///
+///     submit ──► Broker ──► batch being filled ──► Store::commit ──► on_committed
+///                   │                                                     │
+///                   └─ reply, needs seq ──► outbox (in order of seq) ──────┴──► deliver
+///
+/// Group commit: a batch is handed to the store at the end of an event-loop turn while fewer than
+/// `max_batches_in_flight` are there; until then it fills. So one lone put is committed at once, and
+/// under load a batch is whatever arrived while the last ones were being synced.
+///
+/// A failed commit: the replies that waited for it become errors, the broker drops its memory and is
+/// restored from the store, which is tried again every `recover_retry` until it works. Memory never
+/// runs ahead of what a client was told.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "carillon/base/clock.h"
+#include "carillon/base/result.h"
+#include "carillon/broker/broker.h"
+#include "carillon/broker/timeline.h"
+
+namespace carillon::server {
+
+struct PartitionHostOptions {
+  broker::BrokerOptions broker;
+  /// Batches given to the store and not yet durable. 2 keeps the disk busy; more only makes the
+  /// batches smaller.
+  std::size_t max_batches_in_flight = 2;
+  /// Above either, accepts_work() says no and sessions stop reading.
+  std::size_t max_batch_mutations = 50'000;
+  std::size_t max_batch_bytes = std::size_t{32} << 20;
+  /// Due things handled in one turn, so that a herd does not hold up the sessions.
+  std::size_t advance_budget = 2'000;
+  /// Pause between attempts to bring a failed store back.
+  Span recover_retry = std::chrono::seconds(1);
+};
+
+/// What a host has seen since it was opened.
+struct PartitionHostStats {
+  std::uint64_t batches = 0;
+  std::uint64_t mutations = 0;
+  std::uint64_t commit_failures = 0;
+  std::uint64_t recoveries = 0;
+  std::uint64_t recovered_jobs = 0;  ///< Jobs read into memory by the last recovery.
+};
+
+enum class LogLevel { kInfo, kWarning, kError };
+
+/// Threads:  one object, one thread (whichever calls open()); the store's callbacks come in through
+///           `post`, from any thread.
+/// Lifetime: clock, calendar and what the functions refer to must outlive it. Destroying it waits
+///           for the store's callbacks, none of which touches it afterwards.
+class PartitionHost final : private broker::Effects {
+ public:
+  struct Outside {
+    /// A reply to a ticket. Called from submit(), turn() and posted calls; must not call back.
+    std::function<void(broker::Ticket, broker::Reply)> deliver;
+    /// Runs a call later on this partition's thread. Called from any thread.
+    std::function<void(std::function<void()>)> post;
+    std::function<void(LogLevel, std::string_view)> log;
+  };
+
+  PartitionHost(const PartitionHostOptions& options, std::unique_ptr<broker::Store> store,
+                const Clock& clock, const Calendar& calendar, std::string boot_id, Outside outside);
+  ~PartitionHost() override;
+
+  /// Reads the store and takes up service. Blocking. On an error it may be called again.
+  Result<void> open();
+
+  void open_session(broker::SessionId session);
+  void close_session(broker::SessionId session);
+  void end_waiting(broker::SessionId session);
+
+  /// Executes `command`, or queues it behind a command of its session that is blocked. The replies
+  /// of one session come in no promised order: its owner puts them in the order of their slots.
+  void submit(broker::Command command);
+
+  /// The end of an event-loop turn: handles what is due and commits what was collected. Returns
+  /// whether more is due already: call again soon, without waiting.
+  bool turn();
+  /// When turn() must be called next though nothing arrives; nullopt: never.
+  [[nodiscard]] std::optional<Instant> next_wake() const;
+  /// Whether sessions should go on reading commands.
+  [[nodiscard]] bool accepts_work() const;
+
+  /// Puts the exact ids and the time reached into the batch: for a clean stop. Then turn() until
+  /// idle().
+  void checkpoint();
+  /// Nothing to commit, nothing in flight, no reply held back.
+  [[nodiscard]] bool idle() const;
+  /// False between a failed commit and the recovery from it.
+  [[nodiscard]] bool available() const;
+
+  [[nodiscard]] WallTime now() const;
+  [[nodiscard]] const broker::Broker& broker() const { return *broker_; }
+  [[nodiscard]] const PartitionHostStats& stats() const noexcept { return stats_; }
+
+ private:
+  struct QueuedCommand {
+    broker::Command command;
+    std::string tube;
+  };
+  struct SessionQueue {
+    bool blocked = false;
+    std::uint64_t blocked_slot = 0;
+    std::deque<QueuedCommand> backlog;
+  };
+  struct HeldReply {
+    broker::CommitSeq needs = 0;
+    broker::Ticket ticket;
+    broker::Reply reply;
+  };
+  class Gate;
+  class Restorer;
+
+  // Effects.
+  void reply(broker::Ticket ticket, broker::Reply reply, broker::CommitSeq needs) override;
+  void fetch(broker::JobId id) override;
+  void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
+                std::size_t limit) override;
+
+  void execute(SessionQueue& queue, broker::Command command);
+  void resume_unblocked();
+  void commit_if_room();
+  void on_committed(std::uint64_t generation, broker::CommitSeq seq, const Result<void>& result);
+  void release_durable();
+  void fail(const Error& error);
+  Result<void> recover();
+  void run_here_or_post(std::function<void()> call);
+  void log(LogLevel level, std::string_view message) const;
+
+  const PartitionHostOptions options_;
+  const Clock& clock_;
+  const Calendar& calendar_;
+  const std::string boot_id_;
+  const Outside outside_;
+
+  std::unique_ptr<broker::Timeline> timeline_;
+  std::unique_ptr<broker::Broker> broker_;
+  std::unordered_map<broker::SessionId, SessionQueue> sessions_;
+  std::vector<broker::SessionId> unblocked_;
+
+  // Invariant: outbox_ is in ascending order of `needs`, all of them above durable_.
+  std::deque<HeldReply> outbox_;
+  std::deque<broker::CommitSeq> in_flight_;
+  broker::CommitSeq durable_ = 0;
+  // Counts recoveries: answers of the store that were asked for in an earlier one are void.
+  std::uint64_t generation_ = 0;
+  std::optional<Instant> recover_at_;
+
+  // Set while this thread is inside a call into the store, whose callback may then come at once.
+  bool inside_store_call_ = false;
+  std::thread::id thread_;
+  std::vector<std::function<void()>> immediate_;
+
+  PartitionHostStats stats_;
+  // Before the store, so that it dies after it: the store's callbacks go through it.
+  std::shared_ptr<Gate> gate_;
+  std::unique_ptr<broker::Store> store_;
+};
+
+}  // namespace carillon::server
