@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what neither the compiler nor clang-tidy knows about this repository.
+
+Usage: lint.py [--root DIR]. Prints one line for each finding, path:line: rule: what, and exits with
+1 if there is any. A line that has a reason to break a rule says so: `lint-allow(rule): reason`, on
+it or on the line above. The rules and why they are: docs/internals/HACKING.md. lint_test.py shows
+that each of them catches what it is for.
+"""
+
+import argparse
+import os
+import re
+import sys
+
+# A folder and its layer. A file includes its own folder, the folders above it in the same layer,
+# and lower layers; never a sibling. The first prefix that matches counts, so the deepest is first.
+LAYERS = [
+    ('carillon/base', 0),
+    ('carillon/wheel', 1),
+    ('carillon/timer', 2),
+    ('carillon/blocks', 3),
+    ('carillon/broker', 4),
+    ('carillon/store/memory', 5),
+    ('carillon/store/rocksdb', 5),
+    ('carillon/store/redis', 5),
+    ('carillon/store/postgres', 5),
+    ('carillon/store', 5),
+    ('carillon/protocol/beanstalk', 5),
+    ('carillon/protocol/http', 5),
+    ('carillon/protocol', 5),
+    ('carillon/server', 6),
+    ('apps', 7),
+    ('examples', 7),
+    ('bench', 7),
+    ('tests', 8),
+]
+LIBRARY_LAYERS = range(0, 4)  # carillon::carillon: nothing but the standard library.
+
+# System headers that the files of a folder must not see (a name, or a folder/), and why.
+SOCKETS = ('asio.hpp', 'boost/asio.hpp', 'asio/', 'boost/asio/', 'boost/beast/', 'sys/socket.h',
+           'netinet/', 'arpa/', 'netdb.h', 'poll.h', 'sys/epoll.h')
+DISK = ('fstream', 'filesystem', 'fcntl.h', 'unistd.h', 'sys/stat.h', 'rocksdb/')
+THREADS = ('thread', 'mutex', 'shared_mutex', 'condition_variable', 'future', 'pthread.h')
+FORBIDDEN_INCLUDES = [
+    ('carillon/broker', SOCKETS + DISK + THREADS,
+     'the broker is a state machine: no socket, disk or thread'),
+    ('carillon/protocol', SOCKETS + DISK + THREADS,
+     'a protocol turns bytes into commands: no socket, disk or thread'),
+    ('carillon/store', SOCKETS, 'a store has no socket'),
+    ('carillon/wheel', SOCKETS + DISK + THREADS + ('ctime', 'sys/time.h'),
+     'a wheel is told the time, and used by one thread'),
+]
+
+CODE = ('.h', '.cc')
+SCRIPTS = ('.py', '.sh', '.cmake', '.rb', '.php', '.js', '.mjs', '.cjs')
+SKIPPED_FOLDERS = {'.git', 'build', 'node_modules', '.cache', '__pycache__'}
+BESIDE_CODE = re.compile(r'_(test|bench|fuzz)\.cc$')
+
+MAX_COLUMNS = 100
+MAX_LINES = 600
+TODO_KINDS = ('soon', 'someday', 'perf', 'port')
+
+# Words of an identifier that the glossary has another word for, or that say nothing. Folder, words.
+FORBIDDEN_WORDS = [
+    ('', {'manager', 'helper', 'helpers', 'util', 'utils', 'jiffy', 'jiffies', 'expiry'}),
+    ('carillon/wheel', {'bucket', 'buckets', 'spoke', 'spokes', 'promote', 'demote'}),
+]
+FORBIDDEN_TYPE_WORDS = {'Info', 'Data', 'Object', 'Task'}
+
+ALLOW = re.compile(r'lint-allow\(([a-z-]+)\): \S')
+
+
+class Linter:
+    def __init__(self, root):
+        self.root = root
+        self.findings = []
+        self.files = sorted(self._walk())
+        self.texts = {}
+        for path in self.files:
+            try:
+                with open(os.path.join(root, path), encoding='utf-8') as f:
+                    self.texts[path] = f.read()
+            except UnicodeDecodeError:
+                pass  # A corpus, a picture.
+
+    def _walk(self):
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS]
+            for name in names:
+                yield os.path.relpath(os.path.join(folder, name), self.root)
+
+    def report(self, path, line, rule, message):
+        lines = self.texts[path].splitlines()
+        for candidate in lines[max(0, line - 2):line]:
+            allowed = ALLOW.search(candidate)
+            if allowed and allowed.group(1) == rule:
+                return
+        self.findings.append((path, line, rule, message))
+
+    def run(self):
+        for path, text in self.texts.items():
+            if self._is_code(path):
+                self.check_layers(path, text)
+                self.check_pragma_once(path, text)
+                self.check_words(path, text)
+                self.check_named_in_cmake(path)
+            if self._is_source(path):
+                self.check_spdx(path, text)
+                self.check_size(path, text)
+                self.check_todo(path, text)
+            if path.endswith('.md'):
+                self.check_links(path, text)
+                self.check_quotes(path, text)
+        return self.findings
+
+    @staticmethod
+    def _is_code(path):
+        return path.endswith(CODE)
+
+    @staticmethod
+    def _is_source(path):
+        name = os.path.basename(path)
+        return path.endswith(CODE + SCRIPTS) or name == 'CMakeLists.txt' or path in ('x', '.ci/run')
+
+    # -- layers ------------------------------------------------------------------------------
+
+    @staticmethod
+    def folder_of(path):
+        """The entry of LAYERS that a path belongs to, or (None, None)."""
+        for folder, layer in LAYERS:
+            if path.startswith(folder + '/'):
+                return folder, layer
+        return None, None
+
+    def check_layers(self, path, text):
+        own, own_layer = self.folder_of(path)
+        if own is None:
+            if path.startswith('carillon/'):
+                self.report(path, 1, 'layer', 'a folder without a layer; add it to LAYERS')
+            return
+        for number, line in enumerate(text.splitlines(), 1):
+            include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+            if not include:
+                continue
+            quoted, target = include.group(1) == '"', include.group(2)
+            if quoted or target.startswith('carillon/'):
+                self._check_own_include(path, number, own, own_layer, target)
+            else:
+                self._check_system_include(path, number, own_layer, target)
+
+    def _check_own_include(self, path, number, own, own_layer, target):
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        if own_layer >= 7 and '/' not in target and beside in self.texts:
+            return  # A program may name the headers of its own folder as its reader would.
+        other, other_layer = self.folder_of(target)
+        if other is None or target.startswith('.'):
+            self.report(path, number, 'layer', f'"{target}": include it by its path from the root')
+        elif other_layer > own_layer:
+            self.report(path, number, 'layer', f'{own} (layer {own_layer}) includes upward: '
+                        f'{target} (layer {other_layer})')
+        elif other_layer == own_layer and own != other and not own.startswith(other + '/'):
+            self.report(path, number, 'layer',
+                        f'{own} (layer {own_layer}) includes sideways: {target}')
+
+    def _check_system_include(self, path, number, own_layer, target):
+        if BESIDE_CODE.search(path):
+            return
+        standard = '/' not in target or target.startswith(('sys/', 'linux/'))
+        if own_layer in LIBRARY_LAYERS and not standard and 'asio' not in os.path.basename(path):
+            self.report(path, number, 'layer',
+                        f'the library needs only the standard library, not <{target}>')
+        for folder, forbidden, why in FORBIDDEN_INCLUDES:
+            if path.startswith(folder + '/') and any(
+                    target == f or (f.endswith('/') and target.startswith(f)) for f in forbidden):
+                self.report(path, number, 'layer', f'<{target}>: {why}')
+
+    # -- one file ----------------------------------------------------------------------------
+
+    def check_spdx(self, path, text):
+        if 'SPDX-License-Identifier: Apache-2.0' not in '\n'.join(text.splitlines()[:3]):
+            self.report(path, 1, 'spdx', 'no "SPDX-License-Identifier: Apache-2.0" at the top')
+
+    def check_pragma_once(self, path, text):
+        if path.endswith('.h') and not re.search(r'^#pragma once$', text, re.M):
+            self.report(path, 1, 'pragma-once', 'a header without #pragma once')
+
+    def check_size(self, path, text):
+        lines = text.splitlines()
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_COLUMNS and 'http' not in line:
+                self.report(path, number, 'columns', f'{len(line)}, more than {MAX_COLUMNS}')
+        if len(lines) > MAX_LINES and not re.search(r'\bLong because\b', '\n'.join(lines[:20])):
+            self.report(path, 1, 'lines', f'{len(lines)} lines; split it, or say in the first 20 '
+                        f'"Long because ..." (from {MAX_LINES} on)')
+
+    def check_todo(self, path, text):
+        if os.path.basename(path) in ('lint.py', 'lint_test.py'):
+            return
+        for number, line in enumerate(text.splitlines(), 1):
+            for word in re.finditer(r'\b(TODO|FIXME|XXX)\b(\(([a-z]+)\): \S)?', line):
+                if word.group(1) != 'TODO' or word.group(3) not in TODO_KINDS:
+                    self.report(path, number, 'todo', 'write TODO(kind): sentence; kinds that may '
+                                'land: ' + ', '.join(TODO_KINDS))
+
+    # -- names -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _without_comments_and_strings(text):
+        """The code of `text`, line by line; comments, includes and literals are blanked."""
+        pattern = re.compile(
+            r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+            r'|^\s*#\s*include[^\n]*', re.S | re.M)
+
+        def blank(match):
+            found = match.group(0)
+            if found.startswith("'") and re.search(r'[0-9a-fA-F]$', text[:match.start()][-1:]):
+                return found  # A digit separator: 1'000'000.
+            return re.sub(r'[^\n]', ' ', found)
+
+        return pattern.sub(blank, text)
+
+    def check_words(self, path, text):
+        code = self._without_comments_and_strings(text)
+        for number, line in enumerate(code.splitlines(), 1):
+            for declared in re.finditer(r'\b(?:class|struct|enum class)\s+(?:\[\[\w+\]\]\s+)?(\w+)',
+                                        line):
+                name = declared.group(1)
+                last = re.findall(r'[A-Z][a-z0-9]*', name)[-1:]
+                if last and last[0] in FORBIDDEN_TYPE_WORDS:
+                    self.report(path, number, 'word', f'{name}: "{last[0]}" says nothing; name '
+                                'the noun that a user would say')
+            for identifier in re.finditer(r'\b[A-Za-z_]\w*', line):
+                words = {w.lower() for w in
+                         re.findall(r'[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])', identifier.group(0))}
+                for folder, forbidden in FORBIDDEN_WORDS:
+                    if path.startswith(folder):
+                        for word in sorted(words & forbidden):
+                            self.report(path, number, 'word', f'{identifier.group(0)}: not '
+                                        f'"{word}"; see docs/glossary.md')
+
+    # -- the tree ----------------------------------------------------------------------------
+
+    def check_named_in_cmake(self, path):
+        listings = [text for name, text in self.texts.items() if name.startswith('cmake/')]
+        folder = os.path.dirname(path)
+        while folder:
+            listing = self.texts.get(os.path.join(folder, 'CMakeLists.txt'))
+            if listing is not None:
+                listings.append(listing)
+                break
+            folder = os.path.dirname(folder)
+        name = re.escape(os.path.relpath(path, folder) if folder else path)
+        names = re.compile(r'(^|[\s(")}/])(' + name + '|' + re.escape(path) + r')($|[\s)"])', re.M)
+        if not any(names.search(listing) for listing in listings):
+            self.report(path, 1, 'dead-file',
+                        f'named in no {os.path.join(folder, "CMakeLists.txt")}: dead?')
+
+    # -- documents ---------------------------------------------------------------------------
+
+    @staticmethod
+    def _anchor(heading):
+        """As the forges make it."""
+        kept = re.sub(r'[^\w\- ]', '', heading.strip().replace('`', '').lower())
+        return kept.replace(' ', '-')
+
+    def check_links(self, path, text):
+        fenced = False
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.lstrip().startswith('```'):
+                fenced = not fenced
+            if fenced:
+                continue
+            for link in re.finditer(r'\]\(([^)\s]+)\)', re.sub(r'`[^`]*`', '', line)):
+                target, _, anchor = link.group(1).partition('#')
+                if re.match(r'[a-z]+:', link.group(1)):
+                    continue
+                resolved = os.path.normpath(os.path.join(os.path.dirname(path), target)) \
+                    if target else path
+                if not os.path.exists(os.path.join(self.root, resolved)):
+                    self.report(path, number, 'link', f'{target} does not exist')
+                elif anchor and resolved.endswith('.md'):
+                    headings = re.findall(r'^#+ (.*)$', self.texts.get(resolved, ''), re.M)
+                    if anchor not in {self._anchor(h) for h in headings}:
+                        self.report(path, number, 'link', f'{resolved} has no heading #{anchor}')
+
+    def check_quotes(self, path, text):
+        """A fenced block under `<!-- quote: FILE -->` is lines of FILE, indentation aside."""
+        for quote in re.finditer(r'<!-- quote: (\S+) -->\s*\n```\w*\n(.*?)\n```', text, re.S):
+            number = text.count('\n', 0, quote.start()) + 1
+            source, block = quote.group(1), quote.group(2)
+            if source not in self.texts:
+                self.report(path, number, 'quote', f'{source} does not exist')
+                continue
+
+            def flat(lines):
+                return '\n'.join(line.strip() for line in lines.splitlines() if line.strip())
+
+            if flat(block) not in flat(self.texts[source]):
+                self.report(path, number, 'quote', f'is not in {source} as it stands here')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--root', default=os.path.join(os.path.dirname(__file__), '..', '..'))
+    options = parser.parse_args()
+    findings = Linter(os.path.abspath(options.root)).run()
+    for path, line, rule, message in findings:
+        print(f'{path}:{line}: {rule}: {message}')
+    print(f'lint: {len(findings)} findings')
+    return 1 if findings else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

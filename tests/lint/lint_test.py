@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The lint catches what it is for and lets pass what is right, on small trees made for the test."""
+
+import os
+import tempfile
+import unittest
+
+import lint
+
+SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
+CMAKE_SPDX = '# SPDX-License-Identifier: Apache-2.0\n'
+
+
+def findings_in(files):
+    """(path, rule) of each finding in a tree of `files`; CMakeLists.txt that name all are added."""
+    tree = dict(files)
+    for path in files:
+        if path.endswith(('.h', '.cc')):
+            listing = os.path.join(os.path.dirname(path), 'CMakeLists.txt')
+            if listing not in files:
+                tree[listing] = tree.get(listing, CMAKE_SPDX) + os.path.basename(path) + '\n'
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in tree.items():
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w', encoding='utf-8') as f:
+                f.write(text)
+        return [(path, rule) for path, _, rule, _ in lint.Linter(root).run()]
+
+
+def header(body):
+    return SPDX + '#pragma once\n' + body
+
+
+class Layers(unittest.TestCase):
+    def includes(self, path, target):
+        """The rules broken by a file at `path` that includes `target`."""
+        files = {path: header(f'#include {target}\n')}
+        other = target.strip('"<>')
+        if target.startswith('"'):
+            files.setdefault(other, header(''))
+        return [rule for name, rule in findings_in(files) if name == path]
+
+    def test_an_upward_include_is_caught(self):
+        for path, target in [
+                ('carillon/base/a.h', '"carillon/wheel/w.h"'),
+                ('carillon/wheel/a.h', '"carillon/broker/b.h"'),
+                ('carillon/broker/a_test.cc', '"carillon/store/memory/s.h"'),
+                ('carillon/store/memory/a.h', '"carillon/server/s.h"'),
+                ('carillon/server/a.h', '"apps/carillon/c.h"'),
+                ('bench/a.h', '"tests/sim/s.h"'),
+                # Angle brackets are no way round it.
+                ('carillon/base/a.h', '<carillon/wheel/w.h>')]:
+            self.assertEqual(self.includes(path, target), ['layer'], (path, target))
+
+    def test_a_sideways_include_is_caught(self):
+        for path, target in [
+                ('carillon/store/memory/a.h', '"carillon/store/rocksdb/b.h"'),
+                ('carillon/store/rocksdb/a.h', '"carillon/store/memory/b.h"'),
+                ('carillon/store/memory/a.h', '"carillon/protocol/beanstalk/b.h"'),
+                ('carillon/protocol/beanstalk/a.h', '"carillon/store/s.h"'),
+                ('carillon/protocol/beanstalk/a.h', '"carillon/protocol/http/b.h"'),
+                ('carillon/store/a.h', '"carillon/store/rocksdb/b.h"'),
+                ('apps/carillon/a.h', '"bench/server/b.h"'),
+                ('examples/demo/a.h', '"apps/carillon/b.h"')]:
+            self.assertEqual(self.includes(path, target), ['layer'], (path, target))
+
+    def test_own_folder_and_downward_includes_pass(self):
+        for path, target in [
+                ('carillon/wheel/a.h', '"carillon/base/b.h"'),
+                ('carillon/wheel/a.h', '"carillon/wheel/internal/b.h"'),
+                ('carillon/store/rocksdb/a.h', '"carillon/store/b.h"'),
+                ('carillon/store/rocksdb/a.h', '"carillon/broker/b.h"'),
+                ('carillon/server/a.h', '"carillon/store/rocksdb/b.h"'),
+                ('apps/carillon/a.h', '"carillon/server/b.h"'),
+                ('tests/sim/a.h', '"carillon/store/memory/b.h"')]:
+            self.assertEqual(self.includes(path, target), [], (path, target))
+
+    def test_includes_go_by_the_path_from_the_root(self):
+        self.assertEqual(self.includes('carillon/base/a.h', '"../wheel/w.h"'), ['layer'])
+        tree = {'carillon/base/a.h': header('#include "b.h"\n'), 'carillon/base/b.h': header('')}
+        self.assertEqual(findings_in(tree), [('carillon/base/a.h', 'layer')])
+        # A program may name the headers of its own folder, but not of another.
+        tree = {'examples/demo/a.h': header('#include "b.h"\n'), 'examples/demo/b.h': header('')}
+        self.assertEqual(findings_in(tree), [])
+        tree = {'examples/demo/a.h': header('#include "b.h"\n'), 'examples/b.h': header('')}
+        self.assertEqual(findings_in(tree), [('examples/demo/a.h', 'layer')])
+
+    def test_a_folder_without_a_layer_is_caught(self):
+        self.assertEqual(findings_in({'carillon/misc/a.h': header('')}),
+                         [('carillon/misc/a.h', 'layer')])
+
+    def test_the_library_needs_only_the_standard_library(self):
+        self.assertEqual(self.includes('carillon/wheel/a.h', '<absl/hash/hash.h>'), ['layer'])
+        self.assertEqual(self.includes('carillon/timer/a.cc', '<fmt/format.h>'), ['layer'])
+        self.assertEqual(self.includes('carillon/timer/asio_timer.h', '<boost/asio.hpp>'), [])
+        self.assertEqual(self.includes('carillon/timer/a_test.cc', '<gtest/gtest.h>'), [])
+        self.assertEqual(self.includes('carillon/timer/a.cc', '<sys/timerfd.h>'), [])
+
+    def test_the_broker_and_protocols_have_no_socket_disk_or_thread(self):
+        for folder in ('carillon/broker', 'carillon/protocol/beanstalk'):
+            for target in ('<thread>', '<fstream>', '<boost/asio/ip/tcp.hpp>', '<sys/socket.h>'):
+                self.assertEqual(self.includes(f'{folder}/a.cc', target), ['layer'], target)
+            self.assertEqual(self.includes(f'{folder}/a.cc', '<fmt/format.h>'), [])
+        self.assertEqual(self.includes('carillon/wheel/a.h', '<ctime>'), ['layer'])
+
+
+class Files(unittest.TestCase):
+    def rules(self, path, text, **more):
+        return sorted({rule for name, rule in findings_in({path: text, **more}) if name == path})
+
+    def test_spdx(self):
+        self.assertEqual(self.rules('carillon/base/a.cc', 'int x;\n'), ['spdx'])
+        self.assertEqual(self.rules('tests/run.py', 'pass\n'), ['spdx'])
+        self.assertEqual(self.rules('tests/run.py', '#!/bin/x\n' + CMAKE_SPDX), [])
+
+    def test_pragma_once(self):
+        self.assertEqual(self.rules('carillon/base/a.h', SPDX + '// #pragma once\n'),
+                         ['pragma-once'])
+        self.assertEqual(self.rules('carillon/base/a.h', header('')), [])
+
+    def test_columns_count_characters_not_bytes(self):
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + '//' + 98 * 'ä' + '\n'), [])
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + '//' + 99 * 'a' + '\n'),
+                         ['columns'])
+
+    def test_a_long_file_needs_a_reason(self):
+        body = 'int x;\n' * 600
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + body), ['lines'])
+        self.assertEqual(
+            self.rules('carillon/base/a.cc', SPDX + '// Long because it is a table.\n' + body), [])
+
+    def test_a_todo_has_a_kind_and_now_is_not_one_that_lands(self):
+        for text in ('// TODO: x', '// TODO(now): x', '// TODO(name): x', '// FIXME', '// XXX: x'):
+            self.assertEqual(self.rules('carillon/base/a.cc', SPDX + text + '\n'), ['todo'], text)
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + '// TODO(perf): x\n'), [])
+
+    def test_a_file_that_no_cmake_names_is_dead(self):
+        listing = {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'lib(SOURCES a.cc)\n'}
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX, **listing), [])
+        self.assertEqual(self.rules('carillon/base/ba.cc', SPDX, **listing), ['dead-file'])
+        self.assertEqual(self.rules('carillon/base/a.c.cc', SPDX, **listing), ['dead-file'])
+
+    def test_a_nested_folder_is_named_in_the_listing_above(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, 'carillon/base/internal'))
+            for path, text in {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'x(internal/a.cc)\n',
+                               'carillon/base/internal/a.cc': SPDX}.items():
+                with open(os.path.join(root, path), 'w', encoding='utf-8') as f:
+                    f.write(text)
+            self.assertEqual(lint.Linter(root).run(), [])
+
+    def test_words_the_glossary_forbids(self):
+        for code in ('class TimerManager {};', 'int next_expiry;', 'void make_helper();',
+                     'struct JobInfo {};'):
+            self.assertEqual(self.rules('carillon/timer/a.cc', SPDX + code + '\n'), ['word'], code)
+        self.assertEqual(self.rules('carillon/wheel/a.cc', SPDX + 'int bucket;\n'), ['word'])
+        for code in ('class TokenBucket {};', 'auto* p = v.data();', '// the manager',
+                     'auto s = "helper";', 'int n = 1\'000\'000;'):
+            self.assertEqual(self.rules('carillon/blocks/a.cc', SPDX + code + '\n'), [], code)
+
+    def test_code_after_a_digit_separator_is_still_read(self):
+        code = "int n = 1'000; int helper = 2'000;\n"
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + code), ['word'])
+
+    def test_a_rule_is_lifted_for_a_line_with_a_reason_only(self):
+        line = 'int helper;  // lint-allow(word): the name of the system call\n'
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + line), [])
+        above = '// lint-allow(word): the name of the system call\nint helper;\n'
+        self.assertEqual(self.rules('carillon/base/a.cc', SPDX + above), [])
+        for wrong in ('// lint-allow(word):', '// lint-allow(todo): another rule'):
+            text = SPDX + 'int helper;  ' + wrong + '\n'
+            self.assertEqual(self.rules('carillon/base/a.cc', text), ['word'])
+
+
+class Documents(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        tree = {'docs/a.md': '# A b: c\n[ok](b.md) [ok](b.md#one-two) [ok](#a-b-c)\n',
+                'docs/b.md': '# One two\n[web](https://example.org/x)\n`[code](nowhere)`\n'}
+        self.assertEqual(findings_in(tree), [])
+        tree['docs/b.md'] = '[gone](../c.md)\n'
+        self.assertEqual(findings_in(tree), [('docs/a.md', 'link'), ('docs/b.md', 'link')])
+
+    def test_a_quote_is_what_the_file_says(self):
+        tree = {'README.md': '<!-- quote: examples/a.cc -->\n```cpp\nint x;\nint y;\n```\n',
+                'examples/a.cc': SPDX + '  int x;\n\n  int y;\n'}
+        self.assertEqual(findings_in(tree), [])
+        tree['examples/a.cc'] = SPDX + 'int x;\nint z;\nint y;\n'
+        self.assertEqual(findings_in(tree), [('README.md', 'quote')])
+
+
+if __name__ == '__main__':
+    unittest.main()
