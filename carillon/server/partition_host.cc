@@ -58,7 +58,8 @@ PartitionHost::PartitionHost(const PartitionHostOptions& options,
   broker::BrokerOptions broker_options = options.broker;
   broker_options.store_keeps_far_jobs = store_->keeps_far_jobs();
   broker_options.store_keeps_bodies = store_->keeps_bodies();
-  broker_ = std::make_unique<Broker>(broker_options, *this);
+  broker::Effects& effects = *this;
+  broker_ = std::make_unique<Broker>(broker_options, effects);
 }
 
 PartitionHost::~PartitionHost() {
@@ -71,9 +72,7 @@ Result<void> PartitionHost::open() {
   return recover();
 }
 
-WallTime PartitionHost::now() const {
-  return timeline_ ? timeline_->now() : calendar_.now();
-}
+WallTime PartitionHost::now() const { return timeline_ ? timeline_->now() : calendar_.now(); }
 
 void PartitionHost::open_session(SessionId session) {
   const bool added = sessions_.try_emplace(session).second;
@@ -177,7 +176,6 @@ bool PartitionHost::turn() {
   }
   if (!broker_->available()) return false;
   const bool more = broker_->advance(now(), options_.advance_budget);
-  resume_unblocked();
   commit_if_room();
   return more;
 }
@@ -216,8 +214,13 @@ void PartitionHost::run_here_or_post(std::function<void()> call) {
 }
 
 void PartitionHost::commit_if_room() {
-  while (broker_->available() && broker_->has_batch() &&
-         in_flight_.size() < options_.max_batches_in_flight) {
+  for (;;) {
+    // First, since commands that were waiting may add to the batch.
+    resume_unblocked();
+    if (!broker_->available() || !broker_->has_batch() ||
+        in_flight_.size() >= options_.max_batches_in_flight) {
+      return;
+    }
     std::unique_ptr<broker::Batch> batch = broker_->take_batch();
     in_flight_.push_back(batch->seq);
     ++stats_.batches;
@@ -230,9 +233,7 @@ void PartitionHost::commit_if_room() {
                      });
                    });
     inside_store_call_ = false;
-    for (auto& call : std::exchange(immediate_, {})) call();
   }
-  if (!unblocked_.empty()) resume_unblocked();
 }
 
 void PartitionHost::on_committed(std::uint64_t generation, CommitSeq seq,
@@ -242,7 +243,8 @@ void PartitionHost::on_committed(std::uint64_t generation, CommitSeq seq,
     fail(result.error());
     return;
   }
-  CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back(), "batch ", seq, " was not in flight");
+  CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back(), "batch ", seq,
+                 " was not in flight");
   while (!in_flight_.empty() && in_flight_.front() <= seq) in_flight_.pop_front();
   durable_ = std::max(durable_, seq);
   broker_->on_durable(durable_);
@@ -270,8 +272,8 @@ void PartitionHost::fail(const Error& error) {
   for (HeldReply& held : broken) {
     if (!sessions_.contains(held.ticket.session)) continue;
     Reply refusal;
-    refusal.answer = held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory
-                                                            : Answer::kInternalError;
+    refusal.answer =
+        held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory : Answer::kInternalError;
     outside_.deliver(held.ticket, std::move(refusal));
   }
   resume_unblocked();
@@ -298,40 +300,41 @@ Result<void> PartitionHost::recover() {
 
 void PartitionHost::fetch(broker::JobId id) {
   inside_store_call_ = true;
-  store_->fetch(id, [this, id, generation = generation_](
-                        Result<std::optional<broker::StoredJob>> result) {
-    auto shared = std::make_shared<Result<std::optional<broker::StoredJob>>>(std::move(result));
-    run_here_or_post([this, id, generation, shared] {
-      if (generation != generation_) return;
-      if (*shared) {
-        broker_->on_fetched(id, std::move(**shared), now());
-      } else {
-        log(LogLevel::kError, "reading a job failed: " + shared->error().message);
-        broker_->on_fetch_failed(id, now());
-      }
-      resume_unblocked();
-    });
-  });
+  store_->fetch(
+      id, [this, id, generation = generation_](Result<std::optional<broker::StoredJob>> result) {
+        auto shared = std::make_shared<Result<std::optional<broker::StoredJob>>>(std::move(result));
+        run_here_or_post([this, id, generation, shared] {
+          if (generation != generation_) return;
+          if (*shared) {
+            broker_->on_fetched(id, std::move(**shared), now());
+          } else {
+            log(LogLevel::kError, "reading a job failed: " + shared->error().message);
+            broker_->on_fetch_failed(id, now());
+          }
+          resume_unblocked();
+        });
+      });
   inside_store_call_ = false;
 }
 
-void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from,
-                             std::int64_t until_ms, std::size_t limit) {
+void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
+                             std::size_t limit) {
   inside_store_call_ = true;
   store_->scan_far(tube, from, until_ms, limit,
                    [this, tube, generation = generation_](Result<broker::FarChunk> result) {
-    auto shared = std::make_shared<Result<broker::FarChunk>>(std::move(result));
-    run_here_or_post([this, tube, generation, shared] {
-      if (generation != generation_) return;
-      if (*shared) {
-        broker_->on_scanned(tube, std::move(**shared), now());
-      } else {
-        log(LogLevel::kError, "reading far jobs failed: " + shared->error().message);
-        broker_->on_scan_failed(tube, now());
-      }
-      resume_unblocked();
-    });
-  });
+                     auto shared = std::make_shared<Result<broker::FarChunk>>(std::move(result));
+                     run_here_or_post([this, tube, generation, shared] {
+                       if (generation != generation_) return;
+                       if (*shared) {
+                         broker_->on_scanned(tube, std::move(**shared), now());
+                       } else {
+                         log(LogLevel::kError,
+                             "reading far jobs failed: " + shared->error().message);
+                         broker_->on_scan_failed(tube, now());
+                       }
+                       resume_unblocked();
+                     });
+                   });
   inside_store_call_ = false;
 }
 

@@ -3,20 +3,20 @@
 
 /// \file
 /// The host of one partition: joins a broker, its store and a timeline, and holds every reply back
-/// until what it promises is durable. No sockets and no event loop: those call it, so that the whole
-/// of it also runs in one thread under virtual time (tests/sim).
+/// until what it promises is durable. No sockets and no event loop: those call it, so that the
+/// whole of it also runs in one thread under virtual time (tests/sim).
 ///
 ///     submit ──► Broker ──► batch being filled ──► Store::commit ──► on_committed
 ///                   │                                                     │
 ///                   └─ reply, needs seq ──► outbox (in order of seq) ──────┴──► deliver
 ///
 /// Group commit: a batch is handed to the store at the end of an event-loop turn while fewer than
-/// `max_batches_in_flight` are there; until then it fills. So one lone put is committed at once, and
-/// under load a batch is whatever arrived while the last ones were being synced.
+/// `max_batches_in_flight` are there; until then it fills. So one lone put is committed at once,
+/// and under load a batch is whatever arrived while the last ones were being synced.
 ///
-/// A failed commit: the replies that waited for it become errors, the broker drops its memory and is
-/// restored from the store, which is tried again every `recover_retry` until it works. Memory never
-/// runs ahead of what a client was told.
+/// A failed commit: the replies that waited for it become errors, the broker drops its memory and
+/// is restored from the store, which is tried again every `recover_retry` until it works. Memory
+/// never runs ahead of what a client was told.
 
 #include <cstddef>
 #include <cstdint>
