@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The out-of-line half of hierarchical_wheel.h, for those who instantiate it with a geometry of
+/// their own; the wheels named there are compiled in the library and need only that header.
+
+#include <algorithm>
+
+#include "carillon/wheel/hierarchical_wheel.h"
+
+namespace carillon {
+
+namespace internal {
+
+// Up to this many timers a list is searched rather than moved: they fit in as many cache lines as
+// the sentinels that moving them would touch, and a lone far timer is found, and reached, in one
+// step instead of one a level.
+inline constexpr int kShortList = 8;
+
+// The least deadline in `list`, which must not be empty; nothing if it is long.
+inline std::optional<Tick> least_deadline_if_short(const ListNode& list) noexcept {
+  Tick least = kLastTick;
+  int count = 0;
+  for (const ListNode* node = list.next; node != &list; node = node->next) {
+    if (++count > kShortList) {
+      return std::nullopt;
+    }
+    least = std::min(least, HookAccess::hook(*node).deadline());
+  }
+  return least;
+}
+
+}  // namespace internal
+
+template <class Levels>
+BasicHierarchicalWheel<Levels>::BasicHierarchicalWheel(Tick now) noexcept : now_(now) {
+  due_.make_empty();
+  for (Node& list : slots_) {
+    list.make_empty();
+  }
+  Node* next = slots_.data();
+  for (int level = 0; level < kLevels; ++level) {
+    at(current_, level).slots = next;
+    next += Levels::slots(level);
+    at(ahead_, level).slots = next;
+    next += Levels::slots(level);
+  }
+  ahead_number_.fill(kNone);
+}
+
+template <class Levels>
+BasicHierarchicalWheel<Levels>::~BasicHierarchicalWheel() {
+  clear();
+  if (destroyed_ != nullptr) {
+    *destroyed_ = true;
+  }
+}
+
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::clear() noexcept {
+  // Bits and rings are left as they are: stale, which they may be.
+  for_each_list([this](Node& list) {
+    while (!list.empty()) {
+      forget(Access::hook(*list.next));
+    }
+  });
+}
+
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::place_ahead(WheelHook& hook, int level) noexcept {
+  const Tick deadline = hook.deadline();
+  Ring* ring = &at(current_, level);
+  while (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline)) {
+    --level;
+    ring = &at(ahead_, level);
+  }
+  const int slot = Levels::index(level, Levels::number(level, deadline));
+  ring->slots[slot].append(Access::node(hook));
+  if (ring == &at(current_, level)) {
+    mark(level, slot);
+  } else {
+    ring->occupied.set(slot);
+  }
+}
+
+// Moves what is due next, and not after `target`, to due_, and now_ to its tick. If there is
+// nothing, moves now_ to `target` and returns false.
+template <class Levels>
+bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
+  while (occupied_levels_ != 0) {
+    const int level = std::countr_zero(occupied_levels_);
+    Ring& ring = at(current_, level);
+    const int slot = ring.occupied.first();
+    const Tick number = Levels::child(level, present_parent(level), slot);
+    const Tick start = Levels::start(level, number);
+    if (start > target) {
+      // Nothing is due before this slot begins; keep what is known better.
+      if (!earliest_exact) {
+        earliest = std::max(earliest, start);
+        earliest_exact = level == 0 && !ring.slots[slot].empty();
+      }
+      now_ = target;
+      return false;
+    }
+    unmark(level, slot);
+    if (level > 0) {
+      enter(level, number, target);
+    } else if (!ring.slots[slot].empty()) {
+      now_ = start;
+      earliest = start;
+      earliest_exact = false;
+      due_.append_all(ring.slots[slot]);
+      return true;
+    }
+  }
+  now_ = target;
+  return false;
+}
+
+// Time enters slot `number` of `level`, the first occupied one: brings its timers to finer levels.
+// All finer rings are empty now, and their bits clear.
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::enter(int level, Tick number, Tick target) noexcept {
+  const Tick start = Levels::start(level, number);
+  if (at(ahead_number_, level) == number) {
+    now_ = start;
+    at(ahead_number_, level) = kNone;
+    std::swap(at(current_, level - 1), at(ahead_, level - 1));
+    if (!at(current_, level - 1).occupied.empty()) {
+      occupied_levels_ |= std::uint64_t{1} << (level - 1);
+    }
+    return;
+  }
+  Node& slot = at(current_, level).slots[Levels::index(level, number)];
+  if (slot.empty()) {
+    return;
+  }
+  // Nothing is due between `start` and the least deadline, so time may as well be there: the timer
+  // goes to the level it is to end on.
+  const Tick least = std::max(earliest, internal::least_deadline_if_short(slot).value_or(start));
+  now_ = std::max(start, std::min(least, target));
+  Node list;
+  list.make_empty();
+  list.append_all(slot);
+  while (!list.empty()) {
+    Node& node = *list.next;
+    node.unlink();
+    place(Access::hook(node));
+  }
+}
+
+// The exact next deadline, given that there is one and that due_ is empty.
+template <class Levels>
+Tick BasicHierarchicalWheel<Levels>::find_earliest() const noexcept {
+  for (;;) {
+    // The first slot of the finest occupied level; if it has been sorted ahead, the first slot of
+    // that ring, and so on down.
+    int level = std::countr_zero(occupied_levels_);
+    Ring* ring = &at(current_, level);
+    bool is_ahead = false;
+    int slot = ring->occupied.first();
+    Tick number = Levels::child(level, present_parent(level), slot);
+    while (level > 0 && at(ahead_number_, level) == number) {
+      Ring& finer = at(ahead_, level - 1);
+      if (finer.occupied.empty()) {
+        at(ahead_number_, level) = kNone;
+        break;
+      }
+      --level;
+      ring = &finer;
+      is_ahead = true;
+      slot = ring->occupied.first();
+      number = Levels::child(level, number, slot);
+    }
+    Node& list = ring->slots[slot];
+    if (list.empty()) {
+      if (is_ahead) {
+        ring->occupied.clear(slot);
+      } else {
+        unmark(level, slot);
+      }
+      continue;
+    }
+    const std::optional<Tick> found =
+        level == 0 ? number : internal::least_deadline_if_short(list);
+    if (found) {
+      earliest = *found;
+      earliest_exact = true;
+      return *found;
+    }
+    sort_ahead(level, number, list);
+  }
+}
+
+// Sorts the timers of slot `number` of `level`, which are `list`, into the ring ahead of the level
+// below.
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::sort_ahead(int level, Tick number, Node& list) const noexcept {
+  if (at(ahead_number_, level) != kNone) {
+    join_back(level);
+  }
+  at(ahead_number_, level) = number;
+  Ring& finer = at(ahead_, level - 1);
+  while (!list.empty()) {
+    Node& node = *list.next;
+    node.unlink();
+    const Tick deadline = Access::hook(node).deadline();
+    const int slot = Levels::index(level - 1, Levels::number(level - 1, deadline));
+    finer.slots[slot].append(node);
+    finer.occupied.set(slot);
+  }
+}
+
+// Undoes sort_ahead() of a slot of `level`: joins the lists of the ring below in its list again.
+// Equal deadlines were in one list of the ring, so they keep their order.
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::join_back(int level) const noexcept {
+  const Tick number = at(ahead_number_, level);
+  if (level > 1 && at(ahead_number_, level - 1) != kNone &&
+      Levels::parent(level - 1, at(ahead_number_, level - 1)) == number) {
+    join_back(level - 1);
+  }
+  const Ring& ring = Levels::parent(level, number) == present_parent(level) ? at(current_, level)
+                                                                            : at(ahead_, level);
+  Node& list = ring.slots[Levels::index(level, number)];
+  Ring& finer = at(ahead_, level - 1);
+  while (!finer.occupied.empty()) {
+    const int slot = finer.occupied.first();
+    list.append_all(finer.slots[slot]);
+    finer.occupied.clear(slot);
+  }
+  at(ahead_number_, level) = kNone;
+}
+
+template <class Levels>
+WheelSnapshot BasicHierarchicalWheel<Levels>::snapshot() const {
+  WheelSnapshot result;
+  result.now = now_;
+  result.size = size();
+  for (int level = 0; level < kLevels; ++level) {
+    WheelSnapshot::Level& l = result.levels.emplace_back();
+    l.granularity = Levels::start(level, 1);
+    l.hand = Levels::index(level, Levels::number(level, now_));
+    l.counts.resize(static_cast<std::size_t>(Levels::slots(level)));
+  }
+  for (const Node* node = due_.next; node != &due_; node = node->next) {
+    ++result.due;
+  }
+  // By deadline and not by list: a slot that was sorted ahead is still that slot.
+  for_each([&](const WheelHook& hook) {
+    const int level = Levels::level_of(now_, hook.deadline());
+    const int slot = Levels::index(level, Levels::number(level, hook.deadline()));
+    ++result.levels[static_cast<std::size_t>(level)].counts[static_cast<std::size_t>(slot)];
+  });
+  if (result.due > 0) {
+    result.levels[0].counts[static_cast<std::size_t>(result.levels[0].hand)] -= result.due;
+  }
+  return result;
+}
+
+}  // namespace carillon
