@@ -24,7 +24,7 @@ int main() {
   const carillon::SteadyClock clock;
   const carillon::Instant start = clock.now();
 
-  carillon::HierarchicalWheel<> wheel;
+  carillon::HierarchicalWheel wheel;
   Pot tea;
   Pot coffee;
   tea.content = "tea";
@@ -33,7 +33,7 @@ int main() {
   wheel.schedule(coffee, 100);
   wheel.cancel(coffee);
 
-  carillon::Tick due = *wheel.next_deadline();
+  const carillon::Tick due = *wheel.next_deadline();
   wheel.advance(due, [&](carillon::WheelHook& hook) {
     const std::string_view content = static_cast<Pot&>(hook).content;
     std::printf("%.*s is ready at tick %llu\n", static_cast<int>(content.size()), content.data(),

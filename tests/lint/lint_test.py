@@ -141,6 +141,16 @@ class Files(unittest.TestCase):
         self.assertEqual(self.rules('carillon/base/ba.cc', SPDX, **listing), ['dead-file'])
         self.assertEqual(self.rules('carillon/base/a.c.cc', SPDX, **listing), ['dead-file'])
 
+    def test_a_header_of_a_program_is_dead_if_nothing_includes_it(self):
+        listing = {'apps/x/CMakeLists.txt': CMAKE_SPDX + 'program(main.cc)\n'}
+        self.assertEqual(self.rules('apps/x/a.h', header(''), **listing), ['dead-file'])
+        listing['apps/x/main.cc'] = SPDX + '#include "apps/x/a.h"\n'
+        self.assertEqual(self.rules('apps/x/a.h', header(''), **listing), [])
+        # A library has to name it, or it is not installed.
+        listing = {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'lib(a.cc)\n',
+                   'carillon/base/a.cc': SPDX + '#include "carillon/base/a.h"\n'}
+        self.assertEqual(self.rules('carillon/base/a.h', header(''), **listing), ['dead-file'])
+
     def test_a_nested_folder_is_named_in_the_listing_above(self):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, 'carillon/base/internal'))
