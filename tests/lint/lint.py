@@ -112,6 +112,8 @@ class Linter:
             if path.endswith('.md'):
                 self.check_links(path, text)
                 self.check_quotes(path, text)
+        self.check_decisions()
+        self.check_orphans()
         return self.findings
 
     @staticmethod
@@ -293,6 +295,28 @@ class Linter:
                     headings = re.findall(r'^#+ (.*)$', self.texts.get(resolved, ''), re.M)
                     if anchor not in {self._anchor(h) for h in headings}:
                         self.report(path, number, 'link', f'{resolved} has no heading #{anchor}')
+
+    def check_decisions(self):
+        """docs/decisions/README.md lists each decision, and no number is given twice."""
+        index, seen = 'docs/decisions/README.md', {}
+        for path in self.texts:
+            numbered = re.match(r'docs/decisions/((\d{4})-.*\.md)$', path)
+            if not numbered:
+                continue
+            if f'({numbered.group(1)})' not in self.texts.get(index, ''):
+                self.report(path, 1, 'decision', f'not listed in {index}')
+            if numbered.group(2) in seen:
+                self.report(path, 1, 'decision', f'has the number of {seen[numbered.group(2)]}')
+            seen[numbered.group(2)] = path
+
+    def check_orphans(self):
+        linked = {os.path.normpath(os.path.join(os.path.dirname(path), link))
+                  for path, text in self.texts.items() if path.endswith('.md')
+                  for link in re.findall(r'\]\(([^)\s#]+)', text)}
+        for path in self.texts:
+            if path.startswith('docs/') and path.endswith('.md') and path not in linked \
+                    and path != 'docs/README.md':
+                self.report(path, 1, 'orphan', 'no document links to it; begin at docs/README.md')
 
     def check_quotes(self, path, text):
         """A fenced block under `<!-- quote: FILE -->` is lines of FILE, indentation aside."""

@@ -185,11 +185,26 @@ class Files(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def test_links_lead_somewhere(self):
-        tree = {'docs/a.md': '# A b: c\n[ok](b.md) [ok](b.md#one-two) [ok](#a-b-c)\n',
+        tree = {'docs/README.md': '[a](a.md)',
+                'docs/a.md': '# A b: c\n[ok](b.md) [ok](b.md#one-two) [ok](#a-b-c)\n',
                 'docs/b.md': '# One two\n[web](https://example.org/x)\n`[code](nowhere)`\n'}
         self.assertEqual(findings_in(tree), [])
         tree['docs/b.md'] = '[gone](../c.md)\n'
         self.assertEqual(findings_in(tree), [('docs/a.md', 'link'), ('docs/b.md', 'link')])
+
+    def test_a_document_that_nobody_links_to_is_caught(self):
+        tree = {'docs/README.md': '[a](x/a.md)', 'docs/x/a.md': '', 'docs/x/b.md': '',
+                'docs/x/c.md': ''}
+        self.assertIn(('docs/x/c.md', 'orphan'), findings_in(tree))
+        self.assertNotIn(('docs/x/a.md', 'orphan'), findings_in(tree))
+
+    def test_decisions_are_listed_and_numbered_once(self):
+        tree = {'docs/README.md': '[decisions](decisions/README.md) [b](decisions/0001-b.md)',
+                'docs/decisions/README.md': '[1](0001-a.md)\n',
+                'docs/decisions/0001-a.md': ''}
+        self.assertEqual(findings_in(tree), [])
+        tree['docs/decisions/0001-b.md'] = ''
+        self.assertEqual(findings_in(tree), [('docs/decisions/0001-b.md', 'decision')] * 2)
 
     def test_a_quote_is_what_the_file_says(self):
         tree = {'README.md': '<!-- quote: examples/a.cc -->\n```cpp\nint x;\nint y;\n```\n',
