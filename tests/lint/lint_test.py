@@ -199,12 +199,12 @@ class Documents(unittest.TestCase):
         self.assertNotIn(('docs/x/a.md', 'orphan'), findings_in(tree))
 
     def test_decisions_are_listed_and_numbered_once(self):
-        tree = {'docs/README.md': '[decisions](decisions/README.md) [b](decisions/0001-b.md)',
-                'docs/decisions/README.md': '[1](0001-a.md)\n',
-                'docs/decisions/0001-a.md': ''}
+        tree = {'docs/README.md': '[decisions](decisions/README.md)',
+                'docs/decisions/README.md': '[1](0001-a.md)\n', 'docs/decisions/0001-a.md': ''}
         self.assertEqual(findings_in(tree), [])
         tree['docs/decisions/0001-b.md'] = ''
-        self.assertEqual(findings_in(tree), [('docs/decisions/0001-b.md', 'decision')] * 2)
+        self.assertEqual(findings_in(tree), [('docs/decisions/0001-b.md', 'decision')] * 2 +
+                         [('docs/decisions/0001-b.md', 'orphan')])
 
     def test_a_quote_is_what_the_file_says(self):
         tree = {'README.md': '<!-- quote: examples/a.cc -->\n```cpp\nint x;\nint y;\n```\n',
