@@ -11,14 +11,15 @@
 /// 1987, scheme 7). A level is a ring of slots, a slot a list of timers; one turn of a level is one
 /// slot of the next. With the default geometry, 64 slots a level, and ticks of 1 ms:
 ///
-///     level  one slot covers      one turn           bits of the deadline that name the slot
-///       0            1 tick       64 ms              .................................. dddddd
-///       1           64 ticks       4.1 s             ........................... dddddd ......
-///       2        4,096 ticks       4.4 min           .................... dddddd ...... ......
-///       3      262,144 ticks       4.7 h             ............. dddddd
-///       4   16,777,216 ticks      12.4 days          ...... dddddd
-///       5         2^30 ticks       2.2 years         dddddd
-///     ...        ... 2^60          584 million years
+///     level   one slot covers   one turn            bits of the deadline that name the slot
+///       0             1 tick    64 ms               0 to 5
+///       1            64 ticks   4.1 s               6 to 11
+///       2         4,096 ticks   4.4 min             12 to 17
+///       3       262,144 ticks   4.7 h               18 to 23
+///       4    16,777,216 ticks   12.4 days           24 to 29
+///       5          2^30 ticks   2.2 years           30 to 35
+///      ...                      ...                 ...
+///      10          2^60 ticks   584 million years   60 to 63
 ///
 /// Which level: the one of the highest bit in which `deadline` and `now` differ. So a level holds
 /// what is due in the present slot of the level above, but not in its own present slot; all timers
@@ -55,7 +56,7 @@
 ///
 /// What it bets on: that most timers are cancelled or pushed back, and that order within a tick
 /// matters. What it is bad at: a handful of timers (a binary heap fits in a cache line or two, this
-/// in 23 KiB); a coarse slot that holds a million timers cascades at once, which is milliseconds.
+/// in 22 KiB); a coarse slot that holds a million timers cascades at once, which is milliseconds.
 ///
 /// Three properties that the code keeps, and the tests name:
 ///   (1) equal deadlines lie in the same list, whatever happens: so first in, first out.
@@ -79,7 +80,9 @@
 
 namespace carillon {
 
-/// A hierarchical wheel with the levels of `Levels`; `HierarchicalWheel` is the usual one.
+/// A hierarchical wheel with the levels of `Levels`; `HierarchicalWheel` is the usual one. Up to
+/// `ShortList` timers of a coarse slot are searched rather than sorted: they fit in as many cache
+/// lines as the sentinels that sorting would touch.
 ///
 /// Time:      in ticks, absolute, told by advance(). Never early; exact to the tick at any
 ///            distance. While a sink runs, now() is the tick that is being expired, not yet the one
@@ -96,7 +99,7 @@ namespace carillon {
 /// Cost:      schedule, cancel, reschedule: O(1), no allocation, no branch on the distance.
 ///            advance: O(expired + cascaded + levels). next_deadline: O(1), O(levels) after the
 ///            earliest changed; amortised over the timers, each is moved at most once a level.
-///            23 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.
+///            22 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.
 /// Limits:    none but the tick's 64 bits; at kLastTick itself there is no next tick, so what is
 ///            scheduled then expires at the next advance(kLastTick).
 ///
@@ -108,7 +111,7 @@ namespace carillon {
 ///     ...
 ///     wheel.advance(now_ms, [](carillon::WheelHook& hook) { ... });
 ///     sleep_until(wheel.next_deadline());
-template <class Levels>
+template <class Levels, int ShortList = 8>
 class BasicHierarchicalWheel : private internal::WheelCore {
  public:
   /// What a sink is given.
@@ -258,14 +261,15 @@ using LinuxWheel = BasicHierarchicalWheel<PowerOfTwoLevels<8, 6>>;
 // The hot paths. The rest is in hierarchical_wheel_impl.h: compiled in the library for the wheels
 // above, to be included by who wants another geometry.
 
-template <class Levels>
-inline bool BasicHierarchicalWheel<Levels>::schedule(WheelHook& hook, Tick deadline) noexcept {
+template <class Levels, int ShortList>
+inline bool BasicHierarchicalWheel<Levels, ShortList>::schedule(WheelHook& hook,
+                                                                Tick deadline) noexcept {
   CARILLON_DCHECK(!hook.scheduled(), "the hook is already scheduled for ", hook.deadline());
   return insert(hook, deadline);
 }
 
-template <class Levels>
-inline bool BasicHierarchicalWheel<Levels>::cancel(WheelHook& hook) noexcept {
+template <class Levels, int ShortList>
+inline bool BasicHierarchicalWheel<Levels, ShortList>::cancel(WheelHook& hook) noexcept {
   if (!hook.scheduled()) {
     return false;
   }
@@ -274,14 +278,16 @@ inline bool BasicHierarchicalWheel<Levels>::cancel(WheelHook& hook) noexcept {
   return true;
 }
 
-template <class Levels>
-inline bool BasicHierarchicalWheel<Levels>::reschedule(WheelHook& hook, Tick deadline) noexcept {
+template <class Levels, int ShortList>
+inline bool BasicHierarchicalWheel<Levels, ShortList>::reschedule(WheelHook& hook,
+                                                                  Tick deadline) noexcept {
   cancel(hook);
   return insert(hook, deadline);
 }
 
-template <class Levels>
-inline bool BasicHierarchicalWheel<Levels>::insert(WheelHook& hook, Tick deadline) noexcept {
+template <class Levels, int ShortList>
+inline bool BasicHierarchicalWheel<Levels, ShortList>::insert(WheelHook& hook,
+                                                              Tick deadline) noexcept {
   const Tick next = now_ + (now_ != kLastTick ? 1 : 0);
   if (deadline < next) {
     deadline = next;
@@ -292,8 +298,8 @@ inline bool BasicHierarchicalWheel<Levels>::insert(WheelHook& hook, Tick deadlin
   return admit(deadline);
 }
 
-template <class Levels>
-inline void BasicHierarchicalWheel<Levels>::place(WheelHook& hook) noexcept {
+template <class Levels, int ShortList>
+inline void BasicHierarchicalWheel<Levels, ShortList>::place(WheelHook& hook) noexcept {
   const Tick deadline = hook.deadline();
   const int level = Levels::level_of(now_, deadline);
   const Tick number = Levels::number(level, deadline);
@@ -306,17 +312,17 @@ inline void BasicHierarchicalWheel<Levels>::place(WheelHook& hook) noexcept {
   mark(level, slot);
 }
 
-template <class Levels>
-inline WheelHook& BasicHierarchicalWheel<Levels>::take_due() noexcept {
+template <class Levels, int ShortList>
+inline WheelHook& BasicHierarchicalWheel<Levels, ShortList>::take_due() noexcept {
   WheelHook& hook = Access::hook(*due_.next);
   forget(hook);
   return hook;
 }
 
-template <class Levels>
+template <class Levels, int ShortList>
 template <class Sink>
-AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
-                                                      std::size_t budget) {
+AdvanceResult BasicHierarchicalWheel<Levels, ShortList>::advance(Tick target, Sink&& sink,
+                                                                 std::size_t budget) {
   AdvanceResult result;
   if (target < now_) {
     result.more = !due_.empty();
@@ -361,8 +367,9 @@ AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
   return result;
 }
 
-template <class Levels>
-inline std::optional<Tick> BasicHierarchicalWheel<Levels>::next_deadline() const noexcept {
+template <class Levels, int ShortList>
+inline std::optional<Tick> BasicHierarchicalWheel<Levels, ShortList>::next_deadline()
+    const noexcept {
   if (empty()) {
     return std::nullopt;
   }
@@ -372,9 +379,9 @@ inline std::optional<Tick> BasicHierarchicalWheel<Levels>::next_deadline() const
   return earliest_exact ? earliest : find_earliest();
 }
 
-template <class Levels>
+template <class Levels, int ShortList>
 template <class Visit>
-void BasicHierarchicalWheel<Levels>::for_each(Visit&& visit) const {
+void BasicHierarchicalWheel<Levels, ShortList>::for_each(Visit&& visit) const {
   for_each_list([&visit](Node& list) {
     for (const Node* node = list.next; node != &list; node = node->next) {
       visit(Access::hook(*node));
@@ -382,9 +389,9 @@ void BasicHierarchicalWheel<Levels>::for_each(Visit&& visit) const {
   });
 }
 
-template <class Levels>
+template <class Levels, int ShortList>
 template <class Visit>
-void BasicHierarchicalWheel<Levels>::for_each_list(Visit&& visit) const {
+void BasicHierarchicalWheel<Levels, ShortList>::for_each_list(Visit&& visit) const {
   visit(due_);
   for (Node& list : slots_) {
     visit(list);

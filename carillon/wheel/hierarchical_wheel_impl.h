@@ -13,17 +13,12 @@ namespace carillon {
 
 namespace internal {
 
-// Up to this many timers a list is searched rather than moved: they fit in as many cache lines as
-// the sentinels that moving them would touch, and a lone far timer is found, and reached, in one
-// step instead of one a level.
-inline constexpr int kShortList = 8;
-
-// The least deadline in `list`, which must not be empty; nothing if it is long.
-inline std::optional<Tick> least_deadline_if_short(const ListNode& list) noexcept {
+// The least deadline in `list`, which must not be empty; nothing if there are more than `limit`.
+inline std::optional<Tick> least_deadline_if_short(const ListNode& list, int limit) noexcept {
   Tick least = kLastTick;
   int count = 0;
   for (const ListNode* node = list.next; node != &list; node = node->next) {
-    if (++count > kShortList) {
+    if (++count > limit) {
       return std::nullopt;
     }
     least = std::min(least, HookAccess::hook(*node).deadline());
@@ -33,8 +28,8 @@ inline std::optional<Tick> least_deadline_if_short(const ListNode& list) noexcep
 
 }  // namespace internal
 
-template <class Levels>
-BasicHierarchicalWheel<Levels>::BasicHierarchicalWheel(Tick now) noexcept : now_(now) {
+template <class Levels, int ShortList>
+BasicHierarchicalWheel<Levels, ShortList>::BasicHierarchicalWheel(Tick now) noexcept : now_(now) {
   due_.make_empty();
   for (Node& list : slots_) {
     list.make_empty();
@@ -49,16 +44,16 @@ BasicHierarchicalWheel<Levels>::BasicHierarchicalWheel(Tick now) noexcept : now_
   ahead_number_.fill(kNone);
 }
 
-template <class Levels>
-BasicHierarchicalWheel<Levels>::~BasicHierarchicalWheel() {
+template <class Levels, int ShortList>
+BasicHierarchicalWheel<Levels, ShortList>::~BasicHierarchicalWheel() {
   clear();
   if (destroyed_ != nullptr) {
     *destroyed_ = true;
   }
 }
 
-template <class Levels>
-void BasicHierarchicalWheel<Levels>::clear() noexcept {
+template <class Levels, int ShortList>
+void BasicHierarchicalWheel<Levels, ShortList>::clear() noexcept {
   // Bits and rings are left as they are: stale, which they may be.
   for_each_list([this](Node& list) {
     while (!list.empty()) {
@@ -67,8 +62,8 @@ void BasicHierarchicalWheel<Levels>::clear() noexcept {
   });
 }
 
-template <class Levels>
-void BasicHierarchicalWheel<Levels>::place_ahead(WheelHook& hook, int level) noexcept {
+template <class Levels, int ShortList>
+void BasicHierarchicalWheel<Levels, ShortList>::place_ahead(WheelHook& hook, int level) noexcept {
   const Tick deadline = hook.deadline();
   Ring* ring = &at(current_, level);
   while (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline)) {
@@ -86,8 +81,8 @@ void BasicHierarchicalWheel<Levels>::place_ahead(WheelHook& hook, int level) noe
 
 // Moves what is due next, and not after `target`, to due_, and now_ to its tick. If there is
 // nothing, moves now_ to `target` and returns false.
-template <class Levels>
-bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
+template <class Levels, int ShortList>
+bool BasicHierarchicalWheel<Levels, ShortList>::load_due(Tick target) noexcept {
   while (occupied_levels_ != 0) {
     const int level = std::countr_zero(occupied_levels_);
     Ring& ring = at(current_, level);
@@ -120,8 +115,9 @@ bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
 
 // Time enters slot `number` of `level`, the first occupied one: brings its timers to finer levels.
 // All finer rings are empty now, and their bits clear.
-template <class Levels>
-void BasicHierarchicalWheel<Levels>::enter(int level, Tick number, Tick target) noexcept {
+template <class Levels, int ShortList>
+void BasicHierarchicalWheel<Levels, ShortList>::enter(int level, Tick number,
+                                                      Tick target) noexcept {
   const Tick start = Levels::start(level, number);
   if (at(ahead_number_, level) == number) {
     now_ = start;
@@ -138,7 +134,8 @@ void BasicHierarchicalWheel<Levels>::enter(int level, Tick number, Tick target) 
   }
   // Nothing is due between `start` and the least deadline, so time may as well be there: the timer
   // goes to the level it is to end on.
-  const Tick least = std::max(earliest, internal::least_deadline_if_short(slot).value_or(start));
+  const Tick least =
+      std::max(earliest, internal::least_deadline_if_short(slot, ShortList).value_or(start));
   now_ = std::max(start, std::min(least, target));
   Node list;
   list.make_empty();
@@ -151,8 +148,8 @@ void BasicHierarchicalWheel<Levels>::enter(int level, Tick number, Tick target) 
 }
 
 // The exact next deadline, given that there is one and that due_ is empty.
-template <class Levels>
-Tick BasicHierarchicalWheel<Levels>::find_earliest() const noexcept {
+template <class Levels, int ShortList>
+Tick BasicHierarchicalWheel<Levels, ShortList>::find_earliest() const noexcept {
   for (;;) {
     // The first slot of the finest occupied level; if it has been sorted ahead, the first slot of
     // that ring, and so on down.
@@ -183,7 +180,7 @@ Tick BasicHierarchicalWheel<Levels>::find_earliest() const noexcept {
       continue;
     }
     const std::optional<Tick> found =
-        level == 0 ? number : internal::least_deadline_if_short(list);
+        level == 0 ? number : internal::least_deadline_if_short(list, ShortList);
     if (found) {
       earliest = *found;
       earliest_exact = true;
@@ -195,8 +192,9 @@ Tick BasicHierarchicalWheel<Levels>::find_earliest() const noexcept {
 
 // Sorts the timers of slot `number` of `level`, which are `list`, into the ring ahead of the level
 // below.
-template <class Levels>
-void BasicHierarchicalWheel<Levels>::sort_ahead(int level, Tick number, Node& list) const noexcept {
+template <class Levels, int ShortList>
+void BasicHierarchicalWheel<Levels, ShortList>::sort_ahead(int level, Tick number,
+                                                           Node& list) const noexcept {
   if (at(ahead_number_, level) != kNone) {
     join_back(level);
   }
@@ -214,8 +212,8 @@ void BasicHierarchicalWheel<Levels>::sort_ahead(int level, Tick number, Node& li
 
 // Undoes sort_ahead() of a slot of `level`: joins the lists of the ring below in its list again.
 // Equal deadlines were in one list of the ring, so they keep their order.
-template <class Levels>
-void BasicHierarchicalWheel<Levels>::join_back(int level) const noexcept {
+template <class Levels, int ShortList>
+void BasicHierarchicalWheel<Levels, ShortList>::join_back(int level) const noexcept {
   const Tick number = at(ahead_number_, level);
   if (level > 1 && at(ahead_number_, level - 1) != kNone &&
       Levels::parent(level - 1, at(ahead_number_, level - 1)) == number) {
@@ -233,8 +231,8 @@ void BasicHierarchicalWheel<Levels>::join_back(int level) const noexcept {
   at(ahead_number_, level) = kNone;
 }
 
-template <class Levels>
-WheelSnapshot BasicHierarchicalWheel<Levels>::snapshot() const {
+template <class Levels, int ShortList>
+WheelSnapshot BasicHierarchicalWheel<Levels, ShortList>::snapshot() const {
   WheelSnapshot result;
   result.now = now_;
   result.size = size();

@@ -39,7 +39,8 @@ struct WheelCore {
 
   // Unlinks `hook`, which must be scheduled here.
   inline void forget(WheelHook& hook) noexcept;
-  // Takes note of a new timer due at `deadline`; returns whether it is now known to be the earliest.
+  // Takes note of a new timer due at `deadline`; returns whether it is now known to be the
+  // earliest.
   inline bool admit(Tick deadline) noexcept;
 };
 

@@ -48,13 +48,13 @@ concept TimeDriven = requires(W wheel, const W& view, Tick tick, std::size_t bud
 
 /// A wheel of hooks: HierarchicalWheel and its siblings.
 template <class W>
-concept WheelLike = TimeDriven<W> && std::same_as<typename W::Expired, WheelHook&> &&
-                    requires(W wheel, const W& view, WheelHook& hook, Tick tick,
-                             void (*visit)(const WheelHook&)) {
-                      { wheel.schedule(hook, tick) } noexcept -> std::same_as<bool>;
-                      { wheel.cancel(hook) } noexcept -> std::same_as<bool>;
-                      { wheel.reschedule(hook, tick) } noexcept -> std::same_as<bool>;
-                      view.for_each(visit);
-                    };
+concept WheelLike =
+    TimeDriven<W> && std::same_as<typename W::Expired, WheelHook&> &&
+    requires(W wheel, const W& view, WheelHook& hook, Tick tick, void (*visit)(const WheelHook&)) {
+      { wheel.schedule(hook, tick) } noexcept -> std::same_as<bool>;
+      { wheel.cancel(hook) } noexcept -> std::same_as<bool>;
+      { wheel.reschedule(hook, tick) } noexcept -> std::same_as<bool>;
+      view.for_each(visit);
+    };
 
 }  // namespace carillon

@@ -54,8 +54,8 @@ class SlotSet {
 
  private:
   std::array<std::uint64_t, kWords> words_{};
-  [[no_unique_address]] std::conditional_t<kWords == 1, std::array<std::uint64_t, 0>,
-                                           std::uint64_t> summary_{};
+  [[no_unique_address]] std::conditional_t<kWords == 1, std::array<std::uint64_t, 0>, std::uint64_t>
+      summary_{};
 };
 
 }  // namespace carillon::internal

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer over programs of wheel operations: the first byte picks the geometry.
+#include <cstdint>
+#include <span>
+
+#include "carillon/wheel/hierarchical_wheel_impl.h"
+#include "carillon/wheel/wheel_program.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  using namespace carillon;
+  if (size == 0) {
+    return 0;
+  }
+  WheelProgram program(std::span(bytes, size).subspan(1));
+  switch (bytes[0] % 4) {
+    case 0: program.run<HierarchicalWheel>(); break;
+    case 1: program.run<LinuxWheel>(); break;
+    case 2: program.run<BasicHierarchicalWheel<PowerOfTwoLevels<2>, 0>>(); break;
+    default: program.run<BasicHierarchicalWheel<PowerOfTwoLevels<1, 7, 3>, 1>>(); break;
+  }
+  return 0;
+}
