@@ -146,19 +146,22 @@ class Files(unittest.TestCase):
         self.assertEqual(self.rules('apps/x/a.h', header(''), **listing), ['dead-file'])
         listing['apps/x/main.cc'] = SPDX + '#include "apps/x/a.h"\n'
         self.assertEqual(self.rules('apps/x/a.h', header(''), **listing), [])
-        # A library has to name it, or it is not installed.
+        # A library has to name it, or it is not installed; what its tests share is not.
+        listing = {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'lib(a.cc)\n',
+                   'carillon/base/a.cc': SPDX + '#include "carillon/base/a_testing.h"\n'}
+        self.assertEqual(self.rules('carillon/base/a_testing.h', header(''), **listing), [])
         listing = {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'lib(a.cc)\n',
                    'carillon/base/a.cc': SPDX + '#include "carillon/base/a.h"\n'}
         self.assertEqual(self.rules('carillon/base/a.h', header(''), **listing), ['dead-file'])
 
-    def test_a_nested_folder_is_named_in_the_listing_above(self):
-        with tempfile.TemporaryDirectory() as root:
-            os.makedirs(os.path.join(root, 'carillon/base/internal'))
-            for path, text in {'carillon/base/CMakeLists.txt': CMAKE_SPDX + 'x(internal/a.cc)\n',
-                               'carillon/base/internal/a.cc': SPDX}.items():
-                with open(os.path.join(root, path), 'w', encoding='utf-8') as f:
-                    f.write(text)
-            self.assertEqual(lint.Linter(root).run(), [])
+    def test_a_file_may_be_named_from_another_folder(self):
+        for folder, name in [('carillon/base', 'internal/a.cc'), ('carillon/wheel', '../base/a.cc'),
+                             ('cmake', '${PROJECT_SOURCE_DIR}/carillon/base/a.cc')]:
+            path = 'carillon/base/internal/a.cc' if 'internal' in name else 'carillon/base/a.cc'
+            listings = {os.path.dirname(path) + '/CMakeLists.txt': CMAKE_SPDX}
+            self.assertEqual(self.rules(path, SPDX, **listings), ['dead-file'])
+            listings[folder + '/CMakeLists.txt'] = CMAKE_SPDX + f'lib(SOURCES {name})\n'
+            self.assertEqual(self.rules(path, SPDX, **listings), [], name)
 
     def test_words_the_glossary_forbids(self):
         for code in ('class TimerManager {};', 'int next_expiry;', 'void make_helper();',
