@@ -80,7 +80,8 @@ class ServerProcess:
                     self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             if self._wait_until_listening():
                 return
-        raise ServerError(f"{self.path} ended with {self.process.poll()} at its start\n{self.log()}")
+        raise ServerError(
+            f"{self.path} ended with {self.process.poll()} at its start\n{self.log()}")
 
     def _wait_until_listening(self):
         deadline = time.monotonic() + START_LIMIT_S

@@ -355,5 +355,6 @@ class Conversation:
         self._pump(time.monotonic() + SETTLE_S)
         for name, connection in self.connections.items():
             if connection.unread:
-                raise Mismatch(f"{self.transcript.path}:{self.transcript.line}\n  at the end {name} "
-                               f"has unexpected bytes: {_shown(bytes(connection.unread))}")
+                raise Mismatch(f"{self.transcript.path}:{self.transcript.line}\n"
+                               f"  at the end {name} has unexpected bytes: "
+                               f"{_shown(bytes(connection.unread))}")

@@ -165,8 +165,9 @@ def main():
     finally:
         if shared is not None:
             shared.stop()
+    agreed = len(transcripts) - failed
     skipped = f", {left_out} need a server of their own and were left out" if left_out else ""
-    print(f"{len(transcripts) - failed} of {len(transcripts)} transcripts agree with {kind}{skipped} "
+    print(f"{agreed} of {len(transcripts)} transcripts agree with {kind}{skipped} "
           f"({time.monotonic() - started_at:.1f} s)")
     return 1 if failed else 0
 

@@ -57,7 +57,8 @@ _EXPECT = re.compile(r"([A-Z]\w*)(<<?)(?:\*(\d+))?(?:\[([\d.]*?)\.\.([\d.]*?)\])
 _YAML = re.compile(r"([A-Z]\w*)<yaml$")
 _CONNECTION_VERB = re.compile(
     r"([A-Z]\w*) (opens|closes|half-closes|resets|is closed|is silent|repeats)(?: (.*))?$")
-_OTHER = re.compile(r"(mark|wait|server gets|server is killed and restarted|server exits)(?: (.*))?$")
+_OTHER = re.compile(
+    r"(mark|wait|server gets|server exits|server is killed and restarted)(?: (.*))?$")
 
 
 def _parse_step(number, source):
