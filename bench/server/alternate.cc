@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "bench/server/interrupt.h"
+#include "bench/server/workloads.h"
+#include "carillon/base/clock.h"
+
+namespace carillon::bench {
+namespace {
+
+// On a terminal one line that changes; in a log nothing but what comes at the end.
+void show_progress(std::string_view what) {
+  static const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  static const Instant began = SteadyClock().now();
+  if (!terminal) return;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(SteadyClock().now() - began).count();
+  if (what.empty()) {
+    fmt::print(stderr, "\r\033[K");
+  } else {
+    fmt::print(stderr, "\r\033[K[{:3} s] {}", seconds, what);
+  }
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void alternate(const Options& options, Ledger& ledger, int reps, std::string_view what,
+               const std::vector<std::string_view>& peers,
+               const std::function<Measurement(std::string_view)>& run) {
+  std::vector<std::string_view> present;
+  for (const std::string_view peer : peers) {
+    if (!options.wants_peer(peer)) continue;
+    const std::string missing = why_missing(peer, options.surroundings);
+    if (missing.empty()) {
+      present.push_back(peer);
+    } else {
+      ledger.note_missing(missing);
+    }
+  }
+  for (int rep = 1; rep <= reps; ++rep) {
+    for (const std::string_view peer : present) {
+      show_progress(fmt::format("{}, {}/{}: {}", what, rep, reps, peer));
+      try {
+        Measurement measurement = run(peer);
+        measurement.peer = peer;
+        measurement.rep = rep;
+        ledger.add(std::move(measurement));
+      } catch (const BenchError& error) {
+        show_progress("");
+        throw BenchError(fmt::format("{}, {}: {}", what, peer, error.what()));
+      }
+    }
+  }
+  show_progress("");
+}
+
+}  // namespace carillon::bench

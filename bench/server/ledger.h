@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// Everything that was measured, and the statistics asked of it.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace carillon::bench {
+
+/// One run of one peer: a JSON line.
+struct Measurement {
+  std::string bench;  ///< "put", "cycle", "memory", "lateness".
+  std::string cell;   ///< The variant within it, the same for all peers: "8x64 near".
+  std::string peer;
+  int rep = 0;
+  std::vector<std::pair<std::string, double>> params;
+  std::vector<std::pair<std::string, double>> values;
+  /// Quantiles of lateness in ms, for the plot: pairs of (share of jobs, lateness).
+  std::vector<std::pair<double, double>> curve;
+
+  [[nodiscard]] std::optional<double> value(std::string_view metric) const noexcept;
+};
+
+/// What is the same for all lines of a run.
+struct Environment {
+  std::string commit;
+  std::string cpu;
+  std::string compiler;
+  std::string preset;
+  std::string build_type;
+  std::string filesystem;
+  std::string date;      ///< UTC, ISO 8601, to the second.
+  double load_before;    ///< 1-minute load average when the run began: others on the machine.
+};
+
+[[nodiscard]] Environment describe_environment(const std::filesystem::path& dir);
+
+/// Median and spread of one metric over repetitions.
+struct Summary {
+  double median = 0;
+  double mad = 0;  ///< Median absolute deviation from the median.
+  double max = 0;
+  std::size_t count = 0;
+};
+
+[[nodiscard]] Summary summarize(std::vector<double> values);
+
+/// The value below which `share` of `sorted` lies (nearest rank). Pre: not empty, ascending.
+[[nodiscard]] double percentile(const std::vector<std::int64_t>& sorted, double share);
+
+/// All measurements of a run, in the order taken.
+///
+/// Threads: unsafe.
+class Ledger {
+ public:
+  void add(Measurement measurement) { measurements_.push_back(std::move(measurement)); }
+  /// Notes why something was not measured; printed, and a failure under --check.
+  void note_missing(std::string why);
+
+  [[nodiscard]] const std::vector<Measurement>& measurements() const { return measurements_; }
+  [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
+
+  /// Over all repetitions of that peer, if there is one that has the metric.
+  [[nodiscard]] std::optional<Summary> summary(std::string_view bench, std::string_view cell,
+                                               std::string_view peer,
+                                               std::string_view metric) const;
+
+  /// The median, over repetitions, of `subject` / `rival` in the same repetition. Pairing takes out
+  /// what slowed the whole machine during both.
+  [[nodiscard]] std::optional<double> ratio(std::string_view bench, std::string_view cell,
+                                            std::string_view metric, std::string_view subject,
+                                            std::string_view rival) const;
+
+  /// Appends one JSON line for each measurement. Throws BenchError if the file cannot be written.
+  void append_json(const std::filesystem::path& file, const Environment& environment) const;
+
+ private:
+  std::vector<Measurement> measurements_;
+  std::vector<std::string> missing_;
+};
+
+}  // namespace carillon::bench

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/server/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/server/peers.h"
+#include "bench/server/table.h"
+#include "bench/server/targets.h"
+
+namespace carillon::bench {
+namespace {
+
+Measurement measured(std::string_view bench, std::string_view cell, std::string_view peer, int rep,
+                     std::string_view metric, double value) {
+  Measurement m;
+  m.bench = bench;
+  m.cell = cell;
+  m.peer = peer;
+  m.rep = rep;
+  m.values = {{std::string(metric), value}};
+  return m;
+}
+
+const Verdict& verdict_named(const std::vector<Verdict>& verdicts, std::string_view name) {
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.target->name == name) return verdict;
+  }
+  throw std::runtime_error("no such target");
+}
+
+TEST(Ledger, SummaryIsTheMedianAndItsDeviation) {
+  const Summary odd = summarize({9, 1, 5, 4, 100});
+  EXPECT_EQ(odd.median, 5);
+  EXPECT_EQ(odd.mad, 4);
+  EXPECT_EQ(odd.max, 100);
+  EXPECT_EQ(summarize({1, 2, 3, 4}).median, 2.5);
+}
+
+TEST(Ledger, PercentileIsTheNearestRank) {
+  std::vector<std::int64_t> hundred;
+  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
+  EXPECT_EQ(percentile(hundred, 0), 1);
+  EXPECT_EQ(percentile(hundred, 0.5), 50);
+  EXPECT_EQ(percentile(hundred, 0.99), 99);
+  EXPECT_EQ(percentile(hundred, 1), 100);
+  EXPECT_EQ(percentile({7}, 0.999), 7);
+}
+
+TEST(Ledger, RatioPairsTheSameRepetition) {
+  Ledger ledger;
+  // The machine was slow in repetition 1 for both: the ratio is 2 in each.
+  ledger.add(measured("put", "c", "a", 1, "per_s", 20));
+  ledger.add(measured("put", "c", "b", 1, "per_s", 10));
+  ledger.add(measured("put", "c", "a", 2, "per_s", 200));
+  ledger.add(measured("put", "c", "b", 2, "per_s", 100));
+  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "b"), 2.0);
+  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "nobody"), std::nullopt);
+}
+
+TEST(Targets, BoundsAreJudgedAsTheyAreWritten) {
+  Ledger ledger;
+  ledger.add(measured("put", "8x64 near", kCarillonData, 1, "per_s", 100'000));
+  ledger.add(measured("put", "8x64 near", kBeanstalkdF50, 1, "per_s", 50'000));
+  ledger.add(measured("put", "8x64 near", kRedis, 1, "per_s", 100'000));
+  const auto verdicts = judge(ledger, false, {"put"});
+  EXPECT_TRUE(verdict_named(verdicts, "durable put 8x64, against -f50").met) << "at least 2";
+  EXPECT_FALSE(verdict_named(verdicts, "durable put 8x64, against Redis").met) << "ahead of it";
+  const Verdict& unmeasured = verdict_named(verdicts, "durable put 8x64, against -f0");
+  EXPECT_FALSE(unmeasured.met);
+  EXPECT_FALSE(unmeasured.measured.has_value());
+}
+
+TEST(Targets, OneEarlyJobInOneRepetitionIsNotExcusedByTheMedian) {
+  Ledger ledger;
+  for (int rep = 1; rep <= 3; ++rep) {
+    ledger.add(measured("lateness", "16 workers", kCarillonData, rep, "early", rep == 2 ? 1 : 0));
+    ledger.add(measured("lateness", "16 workers", kCarillonMemory, rep, "early", 0));
+  }
+  const auto verdicts = judge(ledger, true, {"lateness"});
+  EXPECT_FALSE(verdict_named(verdicts, "never early durable").met);
+  EXPECT_TRUE(verdict_named(verdicts, "never early in memory").met);
+}
+
+TEST(Table, FitsEightyColumns) {
+  Ledger ledger;
+  for (int rep = 1; rep <= 2; ++rep) {
+    Measurement m = measured("put", "8x64 ready", kCarillonMemory, rep, "per_s", 1'234'567.8);
+    m.values.insert(m.values.end(), {{"us_per_op", 1234.5},
+                                     {"server_cpu_us_per_op", 1234.5},
+                                     {"client_cpu_us_per_op", 1234.5}});
+    ledger.add(m);
+    m.bench = "cycle";
+    m.values = {{"put_per_s", 1'234'567.0}, {"put_server_cpu_us", 123.4},
+                {"work_per_s", 1'234'567.0}, {"work_server_cpu_us", 123.4}};
+    ledger.add(m);
+    m.bench = "lateness";
+    m.values = {{"p50_ms", 1234.56}, {"p99_ms", 1234.56}, {"p999_ms", 1234.56}, {"max_ms", 1234.56},
+                {"early", 100'000}, {"achieved_per_s", 123'456}, {"of_allowed", 0.95}};
+    ledger.add(m);
+  }
+  const std::string text =
+      format_tables(ledger) + format_verdicts(judge(ledger, false, {"put", "cycle", "lateness"}));
+  EXPECT_THAT(text, testing::HasSubstr("1,234,568"));
+  std::size_t columns = 0;
+  for (const char c : text) {
+    columns = c == '\n' ? 0 : columns + ((c & 0xC0) != 0x80);
+    EXPECT_LE(columns, 80U);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::bench

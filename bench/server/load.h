@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The two loads that all workloads are made of: putting jobs through windows that are kept full,
+/// and reserving and deleting them the same way.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/server/engine.h"
+#include "bench/server/server_process.h"
+#include "bench/server/wire.h"
+#include "carillon/base/time.h"
+
+namespace carillon::bench {
+
+inline constexpr std::size_t kBodyBytes = 200;
+inline constexpr Span kLoadLimit = std::chrono::seconds(180);  ///< Then a load has hung.
+
+/// How many requests windows are kept full with, over all connections.
+struct Window {
+  int connections = 1;
+  int depth = 1;  ///< Unanswered requests a connection.
+};
+
+struct PutLoad {
+  Window window;
+  std::uint32_t delay_s = 0;
+  std::uint64_t max_jobs = 0;   ///< It ends after so many jobs,
+  Span max_time = kForever;     ///< or when no more are begun, whichever is first.
+  std::uint64_t first_id = 0;   ///< Ids are the client's business with Redis only.
+};
+
+/// What a load did and what it took.
+struct LoadOutcome {
+  std::uint64_t jobs = 0;
+  double seconds = 0;
+  double server_cpu_s = 0;
+  double client_cpu_s = 0;
+
+  [[nodiscard]] double per_second() const { return static_cast<double>(jobs) / seconds; }
+  [[nodiscard]] double server_us_per_job() const {
+    return server_cpu_s * 1e6 / static_cast<double>(jobs);
+  }
+  [[nodiscard]] double client_us_per_job() const {
+    return client_cpu_s * 1e6 / static_cast<double>(jobs);
+  }
+};
+
+/// Puts jobs of kBodyBytes. Throws BenchError on any reply but the one that acknowledges a job.
+LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const ServerProcess& server);
+
+/// Reserves and deletes exactly `jobs` jobs, which are or will become ready in "default".
+LoadOutcome run_work_load(Window window, std::uint64_t jobs, const ServerProcess& server);
+
+/// Told of each reservation when its reply has been read.
+class ReservationLog {
+ public:
+  virtual ~ReservationLog() = default;
+  virtual void on_reserved(std::string_view body, Instant read_at) = 0;
+};
+
+/// A connection that keeps `depth` jobs in the cycle reserve -> delete until `*budget`, shared with
+/// others, is used up: a reserve is sent only if there is a job left for it, so none waits at the end.
+class Worker final : public Conversation {
+ public:
+  Worker(int depth, std::uint64_t* budget, ReservationLog* log)
+      : depth_(depth), budget_(budget), log_(log) {}
+
+  void start(std::string& out) override;
+  std::size_t consume(std::string_view in, Instant read_at, std::string& out) override;
+  [[nodiscard]] bool done() const override { return in_cycle_ == 0; }
+
+ private:
+  void reserve_next(std::string& out);
+
+  int depth_;
+  std::uint64_t* budget_;
+  ReservationLog* log_;
+  int in_cycle_ = 0;
+};
+
+/// Throws BenchError: `reply` is none that `what` may be answered with.
+[[noreturn]] void refuse_reply(std::string_view what, const Reply& reply);
+
+}  // namespace carillon::bench

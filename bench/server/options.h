@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The command line of bench_server, and how long everything runs.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/server/peers.h"
+#include "carillon/base/time.h"
+
+namespace carillon::bench {
+
+/// How much work each workload does. Two instances: the full run and --check.
+struct Scale {
+  int reps;                    ///< Repetitions of put and cycle.
+  Span put_time;               ///< Of one timed put run,
+  std::uint64_t put_max_jobs;  ///< which also ends after so many jobs.
+  Span single_put_time;        ///< The same for one connection, one at a time.
+  std::uint64_t cycle_jobs;    ///< Put, then reserved and deleted.
+  int memory_reps;             ///< Memory hardly varies.
+  std::uint64_t memory_jobs;
+  int lateness_reps;
+  std::uint64_t lateness_jobs;
+  Span lateness_spread;        ///< Their due times cover this span evenly.
+  std::uint32_t lateness_delay_s;  ///< More than the spread: puts end before the first is due.
+  std::uint64_t one_worker_jobs;
+  Span one_worker_spread;
+  std::uint64_t one_worker_ready_jobs;  ///< For measuring what its round trips allow.
+};
+
+struct Options {
+  bool check = false;
+  bool save = false;
+  bool plot = false;
+  std::vector<std::string> only;   ///< "B1" .. "B4"; empty is all.
+  std::vector<std::string> peers;  ///< Parts of peers' names; empty is all.
+  bool all_delays = true;          ///< Put with delays of 0 and of a day too.
+  Scale scale;
+  Surroundings surroundings;
+
+  [[nodiscard]] bool wants_bench(std::string_view number) const;
+  [[nodiscard]] bool wants_peer(std::string_view peer) const;
+};
+
+/// Parses, or prints help or an error and exits: 0 for --help, 2 for a mistake.
+[[nodiscard]] Options parse_options(int argc, char** argv);
+
+}  // namespace carillon::bench

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/server/plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/server/interrupt.h"
+
+namespace carillon::bench {
+namespace {
+
+constexpr std::string_view kLatenessCell = "16 workers";
+constexpr std::string_view kPutCell = "8x64 near";
+
+// Both colour schemes of a reader's screen: dark lines on a white ground of its own.
+constexpr std::string_view kStyle =
+    "set terminal svg size 760,400 background '#ffffff' font 'sans-serif,13'\n"
+    "set border 3 linecolor '#555555'\n"
+    "set tics nomirror\n"
+    "set grid ytics linecolor '#dddddd' linetype 1\n"
+    "set key left top reverse Left\n";
+
+std::vector<std::string> peers_of(const Ledger& ledger, std::string_view bench,
+                                  std::string_view cell) {
+  std::vector<std::string> peers;
+  for (const Measurement& m : ledger.measurements()) {
+    if (m.bench != bench || m.cell != cell) continue;
+    if (std::find(peers.begin(), peers.end(), m.peer) == peers.end()) peers.push_back(m.peer);
+  }
+  return peers;
+}
+
+void run_gnuplot(const std::string& script) {
+  std::FILE* gnuplot = ::popen("gnuplot", "w");
+  if (gnuplot == nullptr) throw BenchError("gnuplot does not start");
+  std::fputs(script.c_str(), gnuplot);
+  if (::pclose(gnuplot) != 0) throw BenchError("gnuplot failed");
+}
+
+std::string_view colour_of(std::string_view peer) {
+  if (peer == "carillon --data") return "#0b5394";
+  if (peer == "carillon --memory") return "#3d9be9";
+  if (peer == "beanstalkd") return "#e69138";
+  if (peer == "beanstalkd -f50") return "#b45f06";
+  if (peer == "beanstalkd -f0") return "#783f04";
+  return "#666666";
+}
+
+void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
+  const std::vector<std::string> peers = peers_of(ledger, "put", kPutCell);
+  if (peers.empty()) return;
+  std::string script = fmt::format(
+      "{}set output '{}'\nset title 'Durable puts a second, 200-byte bodies, 8 connections x 64 deep'\n"
+      "set style fill solid\nset boxwidth 0.6\nset yrange [0:*]\nset format y '%.0s%c'\nunset key\n"
+      "plot ",
+      kStyle, file.string());
+  std::string data;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    script += fmt::format("{}'-' using 1:2:xtic(3) with boxes linecolor '{}'", i > 0 ? ", " : "",
+                          colour_of(peers[i]));
+    const auto summary = ledger.summary("put", kPutCell, peers[i], "per_s");
+    data += fmt::format("{} {:.0f} \"{}\"\ne\n", i, summary->median, peers[i]);
+  }
+  run_gnuplot(script + "\n" + data);
+}
+
+void draw_lateness(const Ledger& ledger, const std::filesystem::path& file) {
+  const std::vector<std::string> peers = peers_of(ledger, "lateness", kLatenessCell);
+  if (peers.empty()) return;
+  std::string script = fmt::format(
+      "{}set output '{}'\nset title 'Lateness of jobs falling due, 16 workers waiting'\n"
+      "set logscale xy\nset xrange [1:1e-5]\nset yrange [0.01:*]\nset ylabel 'ms late'\n"
+      "set xlabel 'share of jobs'\n"
+      "set xtics ('0' 1, '50 %' 0.5, '90 %' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
+      "plot ",
+      kStyle, file.string());
+  std::string data;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    script += fmt::format("{}'-' using 1:2 with lines linewidth 2 linecolor '{}' title '{}'",
+                          i > 0 ? ", " : "", colour_of(peers[i]), peers[i]);
+    // The last repetition stands for all: curves cannot be averaged.
+    for (auto m = ledger.measurements().rbegin(); m != ledger.measurements().rend(); ++m) {
+      if (m->bench != "lateness" || m->cell != kLatenessCell || m->peer != peers[i]) continue;
+      for (const auto& [share, late_ms] : m->curve) {
+        data += fmt::format("{:.6g} {:.6g}\n", std::max(1 - share, 1e-5), std::max(late_ms, 0.01));
+      }
+      break;
+    }
+    data += "e\n";
+  }
+  run_gnuplot(script + "\n" + data);
+}
+
+}  // namespace
+
+void draw_pictures(const Ledger& ledger, const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  draw_puts(ledger, folder / "server-put.svg");
+  draw_lateness(ledger, folder / "server-lateness.svg");
+}
+
+}  // namespace carillon::bench

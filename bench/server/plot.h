@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// Pictures of the results, drawn by gnuplot.
+
+#include <filesystem>
+
+#include "bench/server/ledger.h"
+
+namespace carillon::bench {
+
+/// Writes `server-put.svg` (puts a second) and `server-lateness.svg` (lateness by share of jobs)
+/// into `folder`, those for which there are results. Throws BenchError if gnuplot fails.
+void draw_pictures(const Ledger& ledger, const std::filesystem::path& folder);
+
+}  // namespace carillon::bench
