@@ -131,6 +131,10 @@ class Store {
   [[nodiscard]] virtual bool keeps_far_jobs() const noexcept = 0;
   /// Whether bodies can be read back, so that memory need not hold them.
   [[nodiscard]] virtual bool keeps_bodies() const noexcept = 0;
+  /// Whether a commit with puts would be taken now. False when space runs low: the host then refuses
+  /// puts before they reach the broker, because a refused commit costs a recovery; everything else
+  /// still works. From any thread, cheap.
+  [[nodiscard]] virtual bool accepts_puts() const noexcept { return true; }
 
   /// Reads the whole near state into `sink`, blocking. After a failed commit it first brings the
   /// store back to what is certainly durable (reopening it if need be). Fails if that cannot be done
