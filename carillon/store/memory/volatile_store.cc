@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/store/memory/volatile_store.h"
+
+#include <utility>
+
+namespace carillon::store {
+
+Result<void> VolatileStore::recover(broker::RecoverySink& /*sink*/) { return {}; }
+
+void VolatileStore::commit(std::unique_ptr<broker::Batch> batch, Committed done) {
+  const broker::CommitSeq seq = batch->seq;
+  batch.reset();
+  done(seq, {});
+}
+
+void VolatileStore::fetch(broker::JobId /*id*/, Fetched done) {
+  done(std::optional<broker::StoredJob>());
+}
+
+void VolatileStore::scan_far(broker::TubeNumber /*tube*/, broker::FarCursor /*from*/,
+                             std::int64_t /*until_ms*/, std::size_t /*limit*/, Scanned done) {
+  done(broker::FarChunk());
+}
+
+}  // namespace carillon::store

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/store/rocksdb/record_codec.h"
+
+#include <limits>
+#include <utility>
+
+namespace carillon::store {
+namespace {
+
+using broker::JobId;
+using broker::JobRecord;
+using broker::JobState;
+using broker::PartitionRecord;
+using broker::TubeRecord;
+
+constexpr std::uint8_t kValueVersion = 1;
+
+// Second byte of a job's record: state in the two low bits, then which optional fields follow.
+constexpr std::uint8_t kStateMask = 0x03;
+constexpr std::uint8_t kSettledBit = 0x04;
+constexpr std::uint8_t kHasDue = 0x08;
+constexpr std::uint8_t kHasDelay = 0x10;
+constexpr std::uint8_t kHasBuryOrder = 0x20;
+constexpr std::uint8_t kHasHistory = 0x40;
+constexpr std::uint8_t kReservedBits = 0x80;
+
+template <class Unsigned>
+char* store_big_endian(char* at, Unsigned value) noexcept {
+  for (int shift = static_cast<int>(sizeof(Unsigned)) * 8 - 8; shift >= 0; shift -= 8) {
+    *at++ = static_cast<char>(value >> shift);
+  }
+  return at;
+}
+
+template <class Unsigned>
+Unsigned load_big_endian(const char* at) noexcept {
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    value = static_cast<Unsigned>(value << 8) | static_cast<std::uint8_t>(at[i]);
+  }
+  return value;
+}
+
+constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
+
+constexpr std::uint64_t zigzag(std::uint64_t two_complement) noexcept {
+  return (two_complement << 1) ^ (std::uint64_t{0} - (two_complement >> 63));
+}
+constexpr std::uint64_t unzigzag(std::uint64_t value) noexcept {
+  return (value >> 1) ^ (std::uint64_t{0} - (value & 1));
+}
+
+// Writes LEB128 numbers.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+
+  void byte(std::uint8_t value) { out_.push_back(static_cast<char>(value)); }
+  void number(std::uint64_t value) {
+    while (value >= 0x80) {
+      byte(static_cast<std::uint8_t>(value | 0x80));
+      value >>= 7;
+    }
+    byte(static_cast<std::uint8_t>(value));
+  }
+  void signed_number(std::int64_t value) { number(zigzag(static_cast<std::uint64_t>(value))); }
+  void bytes(std::string_view value) {
+    number(value.size());
+    out_.append(value);
+  }
+
+ private:
+  std::string& out_;
+};
+
+// Reads them back; after the first fault everything reads as zero and ok() is false.
+class Reader {
+ public:
+  explicit Reader(std::string_view in) : in_(in) {}
+
+  std::uint8_t byte() {
+    if (in_.empty()) return fail();
+    const auto value = static_cast<std::uint8_t>(in_.front());
+    in_.remove_prefix(1);
+    return value;
+  }
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t next = byte();
+      if (!ok_) return 0;
+      const std::uint64_t low = next & 0x7FU;
+      if (shift == 63 && low > 1) return fail();  // more than 64 bits
+      value |= low << shift;
+      if ((next & 0x80U) == 0) {
+        if (next == 0 && shift > 0) return fail();  // not the shortest form
+        return value;
+      }
+    }
+    return fail();
+  }
+  std::uint32_t number32() {
+    const std::uint64_t value = number();
+    if (value > std::numeric_limits<std::uint32_t>::max()) return fail();
+    return static_cast<std::uint32_t>(value);
+  }
+  std::int64_t signed_number() { return static_cast<std::int64_t>(unzigzag(number())); }
+  std::string_view bytes() {
+    const std::uint64_t size = number();
+    if (size > in_.size()) {
+      fail();
+      return {};
+    }
+    const std::string_view value = in_.substr(0, size);
+    in_.remove_prefix(size);
+    return value;
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return ok_; }
+  [[nodiscard]] std::string_view rest() const noexcept { return in_; }
+  [[nodiscard]] bool ended() const noexcept { return ok_ && in_.empty(); }
+
+ private:
+  std::uint8_t fail() {
+    ok_ = false;
+    in_ = {};
+    return 0;
+  }
+
+  std::string_view in_;
+  bool ok_ = true;
+};
+
+Error malformed(std::string_view what, std::string_view value) {
+  std::string message = "malformed ";
+  message.append(what).append(" of ").append(std::to_string(value.size())).append(" bytes");
+  return Error{ErrorCode::kCorrupt, std::move(message)};
+}
+
+Result<void> check_version(Reader& reader, std::string_view what, std::string_view value) {
+  const std::uint8_t version = reader.byte();
+  if (!reader.ok()) return malformed(what, value);
+  if (version == kValueVersion) return {};
+  return Error{ErrorCode::kCorrupt, std::string(what) + " has version " + std::to_string(version) +
+                                        ", this build reads " + std::to_string(kValueVersion)};
+}
+
+}  // namespace
+
+Key& Key::u8(std::uint8_t value) noexcept {
+  bytes_[size_++] = static_cast<char>(value);
+  return *this;
+}
+Key& Key::u16(std::uint16_t value) noexcept {
+  store_big_endian(bytes_ + size_, value);
+  size_ += sizeof value;
+  return *this;
+}
+Key& Key::u32(std::uint32_t value) noexcept {
+  store_big_endian(bytes_ + size_, value);
+  size_ += sizeof value;
+  return *this;
+}
+Key& Key::u64(std::uint64_t value) noexcept {
+  store_big_endian(bytes_ + size_, value);
+  size_ += sizeof value;
+  return *this;
+}
+Key& Key::i64(std::int64_t value) noexcept {
+  return u64(static_cast<std::uint64_t>(value) ^ kSignBit);
+}
+
+Key job_key(PartitionIndex partition, JobId id) noexcept { return Key().u16(partition).u64(id); }
+
+Key far_key(PartitionIndex partition, broker::TubeNumber tube, std::int64_t due_ms,
+            JobId id) noexcept {
+  return Key().u16(partition).u32(tube).i64(due_ms).u64(id);
+}
+
+Key far_end_key(PartitionIndex partition, broker::TubeNumber tube) noexcept {
+  if (tube == std::numeric_limits<broker::TubeNumber>::max()) return partition_end(partition);
+  return Key().u16(partition).u32(tube + 1);
+}
+
+Key partition_begin(PartitionIndex partition) noexcept { return Key().u16(partition); }
+
+Key partition_end(PartitionIndex partition) noexcept {
+  if (partition == std::numeric_limits<PartitionIndex>::max()) return Key().u8(0xFF).u16(0xFFFF);
+  return Key().u16(static_cast<PartitionIndex>(partition + 1));
+}
+
+Key format_key() noexcept { return Key().u8('f'); }
+Key partition_key(PartitionIndex partition) noexcept { return Key().u8('p').u16(partition); }
+Key tube_key(PartitionIndex partition, broker::TubeNumber tube) noexcept {
+  return Key().u8('t').u16(partition).u32(tube);
+}
+
+Result<JobId> parse_job_key(std::string_view key) {
+  if (key.size() != 10) return malformed("key", key);
+  return load_big_endian<std::uint64_t>(key.data() + 2);
+}
+
+Result<FarKeyParts> parse_far_key(std::string_view key) {
+  if (key.size() != 22) return malformed("key", key);
+  FarKeyParts parts;
+  parts.tube = load_big_endian<std::uint32_t>(key.data() + 2);
+  parts.due_ms =
+      static_cast<std::int64_t>(load_big_endian<std::uint64_t>(key.data() + 6) ^ kSignBit);
+  parts.id = load_big_endian<std::uint64_t>(key.data() + 14);
+  return parts;
+}
+
+std::string to_hex(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    out.push_back(kDigits[static_cast<std::uint8_t>(c) >> 4]);
+    out.push_back(kDigits[static_cast<std::uint8_t>(c) & 15]);
+  }
+  return out;
+}
+
+std::string encode_format(const FormatRecord& record) {
+  std::string out;
+  Writer writer(out);
+  writer.number(record.version);
+  writer.number(record.partition_count);
+  return out;
+}
+
+Result<FormatRecord> decode_format(std::string_view value) {
+  Reader reader(value);
+  FormatRecord record;
+  record.version = reader.number32();
+  if (!reader.ok() || record.version == 0) return malformed("format record", value);
+  if (record.version > kFormatVersion) return record;
+  record.partition_count = reader.number32();
+  if (!reader.ended() || record.partition_count == 0) return malformed("format record", value);
+  return record;
+}
+
+void encode_job(const JobRecord& record, bool settled, std::string& out) {
+  const bool has_history = record.history != broker::JobHistory{};
+  std::uint8_t flags = static_cast<std::uint8_t>(record.state) & kStateMask;
+  if (settled) flags |= kSettledBit;
+  if (record.due_ms != 0) flags |= kHasDue;
+  if (record.delay_ms != 0) flags |= kHasDelay;
+  if (record.bury_order != 0) flags |= kHasBuryOrder;
+  if (has_history) flags |= kHasHistory;
+
+  Writer writer(out);
+  writer.byte(kValueVersion);
+  writer.byte(flags);
+  writer.number(record.tube);
+  writer.number(record.priority);
+  writer.number(record.body_size);
+  writer.signed_number(record.ttr_ms);
+  writer.signed_number(record.created_ms);
+  // Relative to the creation: shorter. The subtraction may wrap; so does the addition that undoes
+  // it.
+  if (record.due_ms != 0) {
+    writer.number(zigzag(static_cast<std::uint64_t>(record.due_ms) -
+                         static_cast<std::uint64_t>(record.created_ms)));
+  }
+  if (record.delay_ms != 0) writer.signed_number(record.delay_ms);
+  if (record.bury_order != 0) writer.number(record.bury_order);
+  if (has_history) {
+    writer.number(record.history.reserves);
+    writer.number(record.history.timeouts);
+    writer.number(record.history.releases);
+    writer.number(record.history.buries);
+    writer.number(record.history.kicks);
+  }
+}
+
+Result<DecodedJob> decode_job(std::string_view value, JobId id) {
+  Reader reader(value);
+  if (Result<void> version = check_version(reader, "job", value); !version) {
+    return std::move(version.error());
+  }
+  const std::uint8_t flags = reader.byte();
+  DecodedJob job;
+  JobRecord& record = job.record;
+  record.id = id;
+  record.state = static_cast<JobState>(flags & kStateMask);
+  job.settled = (flags & kSettledBit) != 0;
+  record.tube = reader.number32();
+  record.priority = reader.number32();
+  record.body_size = reader.number32();
+  record.ttr_ms = reader.signed_number();
+  record.created_ms = reader.signed_number();
+  if ((flags & kHasDue) != 0) {
+    record.due_ms = static_cast<std::int64_t>(unzigzag(reader.number()) +
+                                              static_cast<std::uint64_t>(record.created_ms));
+  }
+  if ((flags & kHasDelay) != 0) record.delay_ms = reader.signed_number();
+  if ((flags & kHasBuryOrder) != 0) record.bury_order = reader.number();
+  if ((flags & kHasHistory) != 0) {
+    record.history.reserves = reader.number32();
+    record.history.timeouts = reader.number32();
+    record.history.releases = reader.number32();
+    record.history.buries = reader.number32();
+    record.history.kicks = reader.number32();
+  }
+  if (!reader.ok() || (flags & kReservedBits) != 0 || record.state == JobState::kReserved) {
+    return malformed("job", value);
+  }
+  job.rest = reader.rest();
+  return job;
+}
+
+Result<DecodedJob> decode_job_with_body(std::string_view value, JobId id) {
+  Result<DecodedJob> job = decode_job(value, id);
+  if (job && job->rest.size() != job->record.body_size) {
+    return Error{ErrorCode::kCorrupt, "job announces a body of " +
+                                          std::to_string(job->record.body_size) + " bytes, has " +
+                                          std::to_string(job->rest.size())};
+  }
+  return job;
+}
+
+Result<DecodedJob> decode_job_alone(std::string_view value, JobId id) {
+  Result<DecodedJob> job = decode_job(value, id);
+  if (job && !job->rest.empty()) return malformed("job", value);
+  return job;
+}
+
+std::string encode_tube(const TubeRecord& record) {
+  std::string out;
+  Writer writer(out);
+  writer.byte(kValueVersion);
+  writer.number(record.number);
+  writer.bytes(record.name);
+  writer.number(record.far_count);
+  writer.signed_number(record.far_from_ms);
+  writer.signed_number(record.paused_until_ms);
+  writer.signed_number(record.pause_ms);
+  return out;
+}
+
+Result<TubeRecord> decode_tube(std::string_view value) {
+  Reader reader(value);
+  if (Result<void> version = check_version(reader, "tube", value); !version) {
+    return std::move(version.error());
+  }
+  TubeRecord record;
+  record.number = reader.number32();
+  record.name = std::string(reader.bytes());
+  record.far_count = reader.number();
+  record.far_from_ms = reader.signed_number();
+  record.paused_until_ms = reader.signed_number();
+  record.pause_ms = reader.signed_number();
+  if (!reader.ended()) return malformed("tube", value);
+  return record;
+}
+
+std::string encode_partition(const PartitionRecord& record) {
+  std::string out;
+  Writer writer(out);
+  writer.byte(kValueVersion);
+  writer.number(record.next_id);
+  writer.number(record.next_tube);
+  writer.number(record.next_bury_order);
+  writer.signed_number(record.latest_ms);
+  writer.bytes(record.anchor.boot_id);
+  writer.signed_number(record.anchor.offset.count());
+  return out;
+}
+
+Result<PartitionRecord> decode_partition(std::string_view value) {
+  Reader reader(value);
+  if (Result<void> version = check_version(reader, "partition", value); !version) {
+    return std::move(version.error());
+  }
+  PartitionRecord record;
+  record.next_id = reader.number();
+  record.next_tube = reader.number32();
+  record.next_bury_order = reader.number();
+  record.latest_ms = reader.signed_number();
+  record.anchor.boot_id = std::string(reader.bytes());
+  record.anchor.offset = Span(reader.signed_number());
+  if (!reader.ended()) return malformed("partition", value);
+  return record;
+}
+
+}  // namespace carillon::store

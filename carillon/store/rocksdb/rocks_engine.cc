@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, checking and closing the folder; rocks_engine_io.cc has the writes and reads.
+#include "carillon/store/rocksdb/rocks_engine.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "carillon/base/check.h"
+#include "carillon/store/rocksdb/status_error.h"
+
+namespace carillon::store {
+namespace {
+
+bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> suffixes) {
+  return std::any_of(suffixes.begin(), suffixes.end(), [&name](std::string_view suffix) {
+    return std::string_view(name).ends_with(suffix);
+  });
+}
+
+}  // namespace
+
+RocksEngine::RocksEngine(const RocksOptions& options)
+    : options_(options),
+      env_(options.env != nullptr ? options.env : rocksdb::Env::Default()),
+      free_space_(options.folder, options.min_free_bytes, options.free_space_interval,
+                  options.free_bytes),
+      cache_(rocksdb::NewLRUCache(options.block_cache_bytes)) {}
+
+RocksEngine::~RocksEngine() {
+  CARILLON_CHECK(!db_, "close() first");
+  if (lock_ != nullptr) (void)env_->UnlockFile(lock_);
+}
+
+Result<void> RocksEngine::open() {
+  CARILLON_CHECK(!db_, "open already");
+  if (Result<void> taken = take_folder(); !taken) return taken;
+  const std::optional<AcknowledgedMark::Value> mark = mark_.read();
+  bool exists = false;
+  if (Result<void> checked = check_families(exists); !checked) return checked;
+  if (mark && !options_.accept_loss) {
+    if (!exists) {
+      if (Result<void> complete = check_complete(*mark, 0); !complete) return complete;
+    } else if (!mark->clean) {
+      if (Result<void> checked = check_before_recovery(*mark); !checked) return checked;
+    }
+  }
+  if (Result<void> opened = open_database(); !opened) return opened;
+  const std::uint64_t sequence = db_->GetLatestSequenceNumber();
+  Result<void> checked = mark ? check_complete(*mark, sequence) : Result<void>();
+  if (checked) checked = check_format();
+  if (!checked) {
+    close(false);
+    return checked;
+  }
+  applied_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_relaxed);
+  synced_sequence_ = applied_sequence_.load(std::memory_order_relaxed);
+  mark_failed_ = false;
+  on_acknowledged();
+  return {};
+}
+
+Result<void> RocksEngine::take_folder() {
+  if (lock_ != nullptr) return {};
+  const std::string& folder = options_.folder;
+  if (rocksdb::Status status = env_->CreateDirIfMissing(folder); !status.ok()) {
+    return to_error(status, "create data folder " + folder);
+  }
+  // RocksDB has a lock of its own, but lets go of it while the folder is reopened, and does not
+  // take it for the check before recovery.
+  const std::string path = folder + "/IN-USE";
+  if (rocksdb::Status status = env_->LockFile(path, &lock_); !status.ok()) {
+    lock_ = nullptr;
+    if (status.IsNoSpace()) return to_error(status, "lock " + path);
+    return Error{ErrorCode::kUnavailable,
+                 "data folder " + folder + " is in use by another process: " + status.ToString()};
+  }
+  return mark_.open(folder);
+}
+
+Result<void> RocksEngine::check_families(bool& exists) const {
+  const std::string& folder = options_.folder;
+  if (rocksdb::Status status = env_->FileExists(folder + "/CURRENT"); status.IsNotFound()) {
+    exists = false;
+    // RocksDB would start an empty database beside whatever is left of the old one.
+    std::vector<std::string> children;
+    if (status = env_->GetChildren(folder, &children); !status.ok()) {
+      return to_error(status, "list data folder " + folder);
+    }
+    for (const std::string& name : children) {
+      if (!ends_with_any(name, {".sst", ".log"})) continue;
+      return Error{ErrorCode::kCorrupt, "data folder " + folder + " has " + name +
+                                            " but no file CURRENT: it is not whole"};
+    }
+    return {};
+  } else if (!status.ok()) {
+    return to_error(status, "open data folder " + folder);
+  }
+  exists = true;
+
+  std::vector<std::string> names;
+  rocksdb::Status status =
+      rocksdb::DB::ListColumnFamilies(make_db_options(options_), folder, &names);
+  if (!status.ok()) return to_error(status, "open data folder " + folder);
+  const auto known = [](const std::string& name) {
+    return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end();
+  };
+  const auto unknown = std::find_if_not(names.begin(), names.end(), known);
+  if (unknown == names.end()) return {};
+
+  // A newer format, most likely; its record says so. Only `default` is opened, and not written.
+  rocksdb::DB* db = nullptr;
+  status =
+      rocksdb::DB::OpenForReadOnly(rocksdb::Options(make_db_options(options_), {}), folder, &db);
+  if (!status.ok()) return to_error(status, "open data folder " + folder);
+  const std::unique_ptr<rocksdb::DB> owner(db);
+  std::string value;
+  if (db->Get(rocksdb::ReadOptions(), format_key().view(), &value).ok()) {
+    const Result<FormatRecord> format = decode_format(value);
+    if (format && format->version > kFormatVersion) {
+      return Error{ErrorCode::kInvalidArgument, "data folder " + folder + " has format version " +
+                                                    std::to_string(format->version) +
+                                                    ", this build reads up to version " +
+                                                    std::to_string(kFormatVersion)};
+    }
+  }
+  return Error{ErrorCode::kCorrupt,
+               "data folder " + folder + " has an unknown column family " + *unknown};
+}
+
+Result<void> RocksEngine::check_before_recovery(const AcknowledgedMark::Value& mark) const {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  rocksdb::DBOptions db_options = make_db_options(options_);
+  db_options.create_if_missing = false;
+  db_options.create_missing_column_families = false;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = make_families(options_, cache_);
+  std::vector<std::string> names;
+  if (rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options, options_.folder, &names);
+      !status.ok()) {
+    return to_error(status, "open data folder " + options_.folder);
+  }
+  // A creation that was interrupted has not all of them.
+  std::erase_if(families, [&names](const rocksdb::ColumnFamilyDescriptor& family) {
+    return std::find(names.begin(), names.end(), family.name) == names.end();
+  });
+  const rocksdb::Status status =
+      rocksdb::DB::OpenForReadOnly(db_options, options_.folder, families, &handles, &db);
+  if (!status.ok()) return to_error(status, "check data folder " + options_.folder);
+  const std::uint64_t sequence = db->GetLatestSequenceNumber();
+  for (rocksdb::ColumnFamilyHandle* family : handles) (void)db->DestroyColumnFamilyHandle(family);
+  delete db;
+  return check_complete(mark, sequence);
+}
+
+Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
+                                         std::uint64_t sequence) const {
+  if (mark.sequence <= sequence) return {};
+  const std::string message = "data folder " + options_.folder +
+                              " is damaged or not whole: change " + std::to_string(mark.sequence) +
+                              " was acknowledged, but only those up to " +
+                              std::to_string(sequence) + " can be read";
+  if (options_.accept_loss) {
+    log(LogLevel::kError, message + "; the loss is accepted as asked");
+    return {};
+  }
+  return Error{ErrorCode::kCorrupt, message};
+}
+
+Result<void> RocksEngine::open_database() {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(make_db_options(options_), options_.folder,
+                                                   make_families(options_, cache_), &handles, &db);
+  if (!status.ok()) return to_error(status, "open data folder " + options_.folder);
+  db_.reset(db);
+  CARILLON_CHECK(handles.size() == kFamilies, handles.size(), " column families");
+  std::copy(handles.begin(), handles.end(), handles_.begin());
+  return {};
+}
+
+Result<void> RocksEngine::check_format() {
+  const std::string& folder = options_.folder;
+  const FormatRecord mine{kFormatVersion, options_.partition_count};
+  std::string value;
+  rocksdb::Status status =
+      db_->Get(rocksdb::ReadOptions(), handle(kMeta), format_key().view(), &value);
+  if (status.IsNotFound()) {
+    // Written before anything else: only a creation that was interrupted lacks it.
+    if (db_->GetLatestSequenceNumber() != 0) {
+      return Error{ErrorCode::kCorrupt, "data folder " + folder + " has no format record"};
+    }
+    rocksdb::WriteOptions durable;
+    durable.sync = true;
+    status = db_->Put(durable, handle(kMeta), format_key().view(), encode_format(mine));
+    if (!status.ok()) return to_error(status, "create data folder " + folder);
+    return {};
+  }
+  if (!status.ok()) return to_error(status, "read format of data folder " + folder);
+  Result<FormatRecord> format = decode_format(value);
+  if (!format) return std::move(format.error()).prefixed("data folder " + folder);
+  if (format->version > kFormatVersion) {
+    return Error{ErrorCode::kInvalidArgument, "data folder " + folder + " has format version " +
+                                                  std::to_string(format->version) +
+                                                  ", this build reads up to version " +
+                                                  std::to_string(kFormatVersion)};
+  }
+  if (format->partition_count != options_.partition_count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "data folder " + folder + " has " + std::to_string(format->partition_count) +
+                     " partitions, partition_count is " + std::to_string(options_.partition_count) +
+                     "; the number is fixed when the folder is created"};
+  }
+  return {};
+}
+
+void RocksEngine::close(bool clean) {
+  if (!db_) return;
+  if (clean) {
+    const std::vector<rocksdb::ColumnFamilyHandle*> handles(handles_.begin(), handles_.end());
+    rocksdb::Status status = db_->SyncWAL();
+    // With nothing left in the log the next start has nothing to replay.
+    if (status.ok()) status = db_->Flush(rocksdb::FlushOptions(), handles);
+    if (status.ok()) {
+      (void)mark_.write({db_->GetLatestSequenceNumber(), true});
+      mark_.sync();
+    } else {
+      log(LogLevel::kWarning, "close data folder " + options_.folder + ": " + status.ToString());
+    }
+  }
+  for (rocksdb::ColumnFamilyHandle*& family : handles_) {
+    (void)db_->DestroyColumnFamilyHandle(std::exchange(family, nullptr));
+  }
+  if (rocksdb::Status status = db_->Close(); !status.ok()) {
+    log(LogLevel::kWarning, "close data folder " + options_.folder + ": " + status.ToString());
+  }
+  db_.reset();
+}
+
+Result<void> RocksEngine::reopen() {
+  close(false);
+  return open();
+}
+
+void RocksEngine::add_to(RocksStats& stats) const {
+  stats.groups = groups_.load(std::memory_order_relaxed);
+  stats.bytes_written = bytes_written_.load(std::memory_order_relaxed);
+  stats.free_bytes = free_space_.bytes();
+  stats.accepts_puts = free_space_.enough();
+  if (!db_) return;
+  for (rocksdb::ColumnFamilyHandle* family : handles_) {
+    std::uint64_t bytes = 0;
+    if (db_->GetIntProperty(family, rocksdb::DB::Properties::kTotalSstFilesSize, &bytes)) {
+      stats.stored_bytes += bytes;
+    }
+  }
+}
+
+Result<void> RocksEngine::compact() {
+  if (!db_) return Error{ErrorCode::kUnavailable, "the store is closed"};
+  for (rocksdb::ColumnFamilyHandle* family : handles_) {
+    const rocksdb::Status status =
+        db_->CompactRange(rocksdb::CompactRangeOptions(), family, nullptr, nullptr);
+    if (!status.ok()) return to_error(status, "compact " + family->GetName());
+  }
+  return {};
+}
+
+void RocksEngine::log(LogLevel level, std::string_view message) const {
+  if (options_.log) options_.log(level, message);
+}
+
+}  // namespace carillon::store

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The RocksDB folder itself: opens, writes, syncs, reads. What the CommitPipeline drives.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+
+#include "carillon/base/clock.h"
+#include "carillon/base/result.h"
+#include "carillon/broker/store.h"
+#include "carillon/store/rocksdb/acknowledged_mark.h"
+#include "carillon/store/rocksdb/commit_pipeline.h"
+#include "carillon/store/rocksdb/free_space.h"
+#include "carillon/store/rocksdb/record_codec.h"
+#include "carillon/store/rocksdb/rocks_settings.h"
+#include "carillon/store/rocksdb/rocks_store.h"
+
+namespace carillon::store {
+
+/// Threads: as PipelineEngine; open and close while nothing else runs. accepts_puts from any
+/// thread. Errors:  after a failed apply or sync: close(), open().
+class RocksEngine final : public PipelineEngine {
+ public:
+  explicit RocksEngine(const RocksOptions& options);
+  ~RocksEngine() override;
+
+  /// Takes the folder (its lock is held until destruction) and opens the database in it.
+  Result<void> open();
+  /// Pre: open. `clean`: syncs and flushes first, best effort.
+  void close(bool clean);
+  /// close() after a failure, and open().
+  Result<void> reopen();
+
+  std::optional<Error> refuse(const broker::Batch& batch) override;
+  Result<void> apply(std::span<const PartitionBatch> group) override;
+  Result<void> sync() override;
+  void on_acknowledged() override;
+  void read(std::span<const PartitionRead> group) override;
+
+  /// Reads the near state of a partition.
+  Result<void> load(PartitionIndex partition, broker::RecoverySink& sink);
+  [[nodiscard]] bool accepts_puts() const noexcept { return free_space_.enough(); }
+
+  /// Adds what the engine counts. Pre: not being reopened.
+  void add_to(RocksStats& stats) const;
+  Result<void> compact();
+
+ private:
+  Result<void> take_folder();
+  Result<void> check_families(bool& exists) const;
+  // Opens without changing anything, to see whether the acknowledged commits are there.
+  Result<void> check_before_recovery(const AcknowledgedMark::Value& mark) const;
+  Result<void> check_complete(const AcknowledgedMark::Value& mark, std::uint64_t sequence) const;
+  Result<void> open_database();
+  Result<void> check_format();
+
+  Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
+  Result<void> load_jobs(PartitionIndex partition, broker::RecoverySink& sink);
+
+  void append(PartitionIndex partition, const broker::Batch& batch);
+  void append(PartitionIndex partition, const broker::Batch& batch,
+              const broker::Mutation& mutation);
+  Result<std::optional<broker::StoredJob>> fetch(PartitionIndex partition, broker::JobId id,
+                                                 const rocksdb::Snapshot* snapshot) const;
+  Result<broker::FarChunk> scan_far(PartitionIndex partition, const ScanRequest& request) const;
+
+  void log(LogLevel level, std::string_view message) const;
+  [[nodiscard]] rocksdb::ColumnFamilyHandle* handle(Family family) const {
+    return handles_[family];
+  }
+
+  const RocksOptions options_;
+  rocksdb::Env* const env_;
+  FreeSpace free_space_;
+  std::shared_ptr<rocksdb::Cache> cache_;
+  rocksdb::FileLock* lock_ = nullptr;
+  AcknowledgedMark mark_;
+
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
+
+  // Owned by the apply role.
+  rocksdb::WriteBatch batch_;
+  std::string value_;
+  // Written by the apply role: the sequence number up to which everything is in the log.
+  std::atomic<std::uint64_t> applied_sequence_{0};
+  // Owned by the sync role.
+  std::uint64_t synced_sequence_ = 0;
+  bool mark_failed_ = false;
+
+  std::atomic<std::uint64_t> groups_{0};
+  std::atomic<std::uint64_t> bytes_written_{0};
+};
+
+}  // namespace carillon::store

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes and reads of an open folder.
+#include <string>
+#include <utility>
+
+#include "carillon/base/check.h"
+#include "carillon/store/rocksdb/rocks_engine.h"
+#include "carillon/store/rocksdb/status_error.h"
+
+namespace carillon::store {
+
+using broker::Batch;
+using broker::Body;
+using broker::FarChunk;
+using broker::JobId;
+using broker::Mutation;
+using broker::Place;
+using broker::StoredJob;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::SliceParts;
+using rocksdb::Status;
+
+namespace {
+
+// A write batch larger than this is not kept for reuse.
+constexpr std::size_t kKeptBatchBytes = std::size_t{8} << 20;
+
+Error corrupt(std::string_view family, std::string_view key, Error error) {
+  return std::move(error).prefixed("family " + std::string(family) + ", key " + to_hex(key));
+}
+
+Error closed() { return Error{ErrorCode::kUnavailable, "the store is closed after a failure"}; }
+
+bool has_puts(const Batch& batch) {
+  for (const Mutation& mutation : batch.mutations) {
+    if (mutation.kind == Mutation::Kind::kPut) return true;
+  }
+  return false;
+}
+
+// An iterator over the keys of one partition in one family, which it decodes as job ids.
+class JobIterator {
+ public:
+  JobIterator(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, PartitionIndex partition)
+      : name_(family->GetName()),
+        begin_(partition_begin(partition)),
+        end_(partition_end(partition)),
+        lower_(begin_.view()),
+        upper_(end_.view()) {
+    ReadOptions options;
+    options.iterate_lower_bound = &lower_;
+    options.iterate_upper_bound = &upper_;
+    options.fill_cache = false;
+    options.readahead_size = std::size_t{2} << 20;
+    iterator_.reset(db.NewIterator(options, family));
+    iterator_->SeekToFirst();
+  }
+
+  /// Moves to the first job, or to the next.
+  Result<void> read_id() {
+    if (!iterator_->Valid()) {
+      ended_ = true;
+      if (!iterator_->status().ok()) return to_error(iterator_->status(), "read " + name_);
+      return {};
+    }
+    Result<JobId> id = parse_job_key(iterator_->key().ToStringView());
+    if (!id) return corrupt(name_, iterator_->key().ToStringView(), std::move(id.error()));
+    id_ = *id;
+    return {};
+  }
+  Result<void> next() {
+    iterator_->Next();
+    return read_id();
+  }
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+  [[nodiscard]] JobId id() const noexcept { return id_; }
+  [[nodiscard]] std::string_view value() const { return iterator_->value().ToStringView(); }
+  [[nodiscard]] Error corrupt_here(Error error) const {
+    return corrupt(name_, iterator_->key().ToStringView(), std::move(error));
+  }
+
+ private:
+  const std::string name_;
+  const Key begin_;
+  const Key end_;
+  const Slice lower_;
+  const Slice upper_;
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+  bool ended_ = false;
+  JobId id_ = 0;
+};
+
+}  // namespace
+
+std::optional<Error> RocksEngine::refuse(const Batch& batch) {
+  if (free_space_.enough() || !has_puts(batch)) return std::nullopt;
+  return Error{ErrorCode::kNoSpace,
+               "data folder " + options_.folder + " has " + std::to_string(free_space_.bytes()) +
+                   " bytes free, min_free_bytes is " + std::to_string(free_space_.min_bytes())};
+}
+
+Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
+  if (!db_) return closed();
+  batch_.Clear();
+  for (const PartitionBatch& part : group) {
+    append(static_cast<PartitionIndex>(part.partition), *part.batch);
+  }
+  if (batch_.Count() > 0) {
+    const std::size_t size = batch_.GetDataSize();
+    const Status status = db_->Write(rocksdb::WriteOptions(), &batch_);
+    if (size > kKeptBatchBytes) batch_ = rocksdb::WriteBatch();
+    if (!status.ok()) return to_error(status, "write to data folder " + options_.folder);
+    bytes_written_.fetch_add(size, std::memory_order_relaxed);
+  }
+  groups_.fetch_add(1, std::memory_order_relaxed);
+  applied_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
+  return {};
+}
+
+Result<void> RocksEngine::sync() {
+  if (!db_) return closed();
+  const std::uint64_t sequence = applied_sequence_.load(std::memory_order_acquire);
+  const Status status = db_->SyncWAL();
+  if (!status.ok()) return to_error(status, "sync data folder " + options_.folder);
+  synced_sequence_ = sequence;
+  return {};
+}
+
+void RocksEngine::on_acknowledged() {
+  if (mark_.write({synced_sequence_, false}) || mark_failed_) return;
+  mark_failed_ = true;
+  log(LogLevel::kWarning,
+      "cannot write " + options_.folder + "/ACKNOWLEDGED: a damaged log may go unnoticed");
+}
+
+void RocksEngine::append(PartitionIndex partition, const Batch& batch) {
+  for (const Mutation& mutation : batch.mutations) append(partition, batch, mutation);
+}
+
+// near, cold and far keys are written once and erased once, which is what SingleDelete asks for: it
+// and its put vanish together in the first compaction or flush that sees both, while a Delete has
+// to sink to the last level. state keys are written again and again and need Delete.
+void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mutation& mutation) {
+  const broker::JobRecord& job = mutation.job;
+  const Key key = job_key(partition, job.id);
+  Status status;
+  switch (mutation.kind) {
+    case Mutation::Kind::kPut: {
+      CARILLON_CHECK(mutation.body.size() == job.body_size, "job ", job.id, " has a body of ",
+                     mutation.body.size(), " bytes but says ", job.body_size);
+      value_.clear();
+      encode_job(job, false, value_);
+      const Slice key_part(key.view());
+      const Slice value_parts[] = {Slice(value_), Slice(mutation.body.view())};
+      const bool near = mutation.place == Place::kNear;
+      status = batch_.Put(handle(near ? kNear : kCold), SliceParts(&key_part, 1),
+                          SliceParts(value_parts, 2));
+      if (near || !status.ok()) break;
+      status =
+          batch_.Put(handle(kFar), far_key(partition, job.tube, job.due_ms, job.id).view(), value_);
+      break;
+    }
+    case Mutation::Kind::kUpdate:
+      value_.clear();
+      encode_job(job, mutation.place == Place::kSettled, value_);
+      status = batch_.Put(handle(kState), key.view(), value_);
+      break;
+    case Mutation::Kind::kSettle:
+      value_.clear();
+      encode_job(job, true, value_);
+      status = batch_.SingleDelete(
+          handle(kFar), far_key(partition, job.tube, mutation.far_due_ms, job.id).view());
+      if (status.ok()) status = batch_.Put(handle(kState), key.view(), value_);
+      break;
+    case Mutation::Kind::kErase:
+      status =
+          batch_.SingleDelete(handle(mutation.place == Place::kNear ? kNear : kCold), key.view());
+      if (!status.ok()) break;
+      if (mutation.place == Place::kFar) {
+        status = batch_.SingleDelete(
+            handle(kFar), far_key(partition, job.tube, mutation.far_due_ms, job.id).view());
+      } else if (mutation.place == Place::kSettled || mutation.updated) {
+        status = batch_.Delete(handle(kState), key.view());
+      }
+      break;
+    case Mutation::Kind::kTube: {
+      const broker::TubeRecord& tube = batch.tubes.at(mutation.detail);
+      status =
+          batch_.Put(handle(kMeta), tube_key(partition, tube.number).view(), encode_tube(tube));
+      break;
+    }
+    case Mutation::Kind::kEraseTube:
+      status = batch_.Delete(handle(kMeta),
+                             tube_key(partition, batch.tubes.at(mutation.detail).number).view());
+      break;
+    case Mutation::Kind::kPartition:
+      status = batch_.Put(handle(kMeta), partition_key(partition).view(),
+                          encode_partition(batch.partitions.at(mutation.detail)));
+      break;
+  }
+  // Only a batch of more than 4 GB can fail here; limits far above keep it from that.
+  CARILLON_CHECK(status.ok(), status.ToString());
+}
+
+void RocksEngine::read(std::span<const PartitionRead> group) {
+  // One snapshot, so that the families are seen as of one moment.
+  const rocksdb::Snapshot* snapshot = db_ ? db_->GetSnapshot() : nullptr;
+  for (const PartitionRead& read : group) {
+    const auto partition = static_cast<PartitionIndex>(read.partition);
+    if (const auto* get = std::get_if<FetchRequest>(read.request)) {
+      if (db_) {
+        get->done(fetch(partition, get->id, snapshot));
+      } else {
+        get->done(closed());
+      }
+    } else if (const auto* scan = std::get_if<ScanRequest>(read.request)) {
+      if (db_) {
+        scan->done(scan_far(partition, *scan));
+      } else {
+        scan->done(closed());
+      }
+    }
+  }
+  if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+}
+
+Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, JobId id,
+                                                    const rocksdb::Snapshot* snapshot) const {
+  ReadOptions options;
+  options.snapshot = snapshot;
+  const Key key = job_key(partition, id);
+  StoredJob job;
+  bool has_state = false;
+
+  rocksdb::PinnableSlice value;
+  Status status = db_->Get(options, handle(kState), key.view(), &value);
+  if (status.ok()) {
+    Result<DecodedJob> state = decode_job_alone(value.ToStringView(), id);
+    if (!state) return corrupt("state", key.view(), std::move(state.error()));
+    has_state = true;
+    job.record = state->record;
+    job.place = state->settled ? Place::kSettled : Place::kNear;
+  } else if (!status.IsNotFound()) {
+    return to_error(status, "read job " + std::to_string(id));
+  }
+
+  Family family = job.place == Place::kSettled ? kCold : kNear;
+  value.Reset();
+  status = db_->Get(options, handle(family), key.view(), &value);
+  if (status.IsNotFound() && !has_state) {
+    job.place = Place::kFar;
+    family = kCold;
+    status = db_->Get(options, handle(family), key.view(), &value);
+    if (status.IsNotFound()) return std::optional<StoredJob>();
+  }
+  if (status.IsNotFound()) {
+    return corrupt("state", key.view(), Error{ErrorCode::kCorrupt, "job has no body"});
+  }
+  if (!status.ok()) return to_error(status, "read job " + std::to_string(id));
+  Result<DecodedJob> stored = decode_job_with_body(value.ToStringView(), id);
+  if (!stored) return corrupt(kFamilyNames[family], key.view(), std::move(stored.error()));
+  if (!has_state) job.record = stored->record;
+  if (job.record.body_size != stored->record.body_size) {
+    return corrupt("state", key.view(),
+                   Error{ErrorCode::kCorrupt, "job announces a body of another size"});
+  }
+  job.body = Body(stored->rest);
+  return std::optional<StoredJob>(std::move(job));
+}
+
+Result<FarChunk> RocksEngine::scan_far(PartitionIndex partition, const ScanRequest& request) const {
+  const Key begin = far_key(partition, request.tube, request.from.due_ms, request.from.id);
+  const Key end = far_end_key(partition, request.tube);
+  const Slice lower(begin.view());
+  const Slice upper(end.view());
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(kFar)));
+  FarChunk chunk;
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    Result<FarKeyParts> parts = parse_far_key(key);
+    if (!parts) return corrupt("far", key, std::move(parts.error()));
+    if (parts->due_ms > request.until_ms) {
+      chunk.next_due_ms = parts->due_ms;
+      break;
+    }
+    if (chunk.jobs.size() >= request.limit) {
+      chunk.more = true;
+      break;
+    }
+    Result<DecodedJob> job = decode_job_alone(at->value().ToStringView(), parts->id);
+    if (!job) return corrupt("far", key, std::move(job.error()));
+    if (job->record.tube != parts->tube || job->record.due_ms != parts->due_ms) {
+      return corrupt("far", key, Error{ErrorCode::kCorrupt, "key and record disagree"});
+    }
+    chunk.jobs.push_back(StoredJob{job->record, Place::kFar, {}});
+  }
+  if (!at->status().ok()) return to_error(at->status(), "scan far jobs");
+  return chunk;
+}
+
+Result<void> RocksEngine::load(PartitionIndex partition, broker::RecoverySink& sink) {
+  if (!db_) return closed();
+  if (Result<void> loaded = load_meta(partition, sink); !loaded) return loaded;
+  return load_jobs(partition, sink);
+}
+
+Result<void> RocksEngine::load_meta(PartitionIndex partition, broker::RecoverySink& sink) {
+  const Key own = partition_key(partition);
+  std::string value;
+  const Status status = db_->Get(ReadOptions(), handle(kMeta), own.view(), &value);
+  if (status.ok()) {
+    Result<broker::PartitionRecord> record = decode_partition(value);
+    if (!record) return corrupt("meta", own.view(), std::move(record.error()));
+    sink.on_partition(*record);
+  } else if (!status.IsNotFound()) {
+    return to_error(status, "read partition " + std::to_string(partition));
+  }
+
+  const Key begin = Key().u8('t').u16(partition);
+  const Key end = Key().u8('t').u16(static_cast<PartitionIndex>(partition + 1));
+  const Slice lower(begin.view());
+  const Slice upper(end.view());
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(kMeta)));
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    Result<broker::TubeRecord> tube = decode_tube(at->value().ToStringView());
+    if (!tube) return corrupt("meta", key, std::move(tube.error()));
+    if (key != tube_key(partition, tube->number).view()) {
+      return corrupt("meta", key, Error{ErrorCode::kCorrupt, "key and record disagree"});
+    }
+    sink.on_tube(*tube);
+  }
+  if (!at->status().ok()) return to_error(at->status(), "read tubes");
+  return {};
+}
+
+Result<void> RocksEngine::load_jobs(PartitionIndex partition, broker::RecoverySink& sink) {
+  JobIterator near(*db_, handle(kNear), partition);
+  JobIterator state(*db_, handle(kState), partition);
+  if (Result<void> read = near.read_id(); !read) return read;
+  if (Result<void> read = state.read_id(); !read) return read;
+  while (!near.ended() || !state.ended()) {
+    const bool takes_near = !near.ended() && (state.ended() || near.id() <= state.id());
+    const bool takes_state = !state.ended() && (near.ended() || state.id() <= near.id());
+    StoredJob job;
+    if (takes_near) {
+      Result<DecodedJob> put = decode_job_with_body(near.value(), near.id());
+      if (!put) return near.corrupt_here(std::move(put.error()));
+      job = StoredJob{put->record, Place::kNear, Body(put->rest)};
+    }
+    if (takes_state) {
+      Result<DecodedJob> updated = decode_job_alone(state.value(), state.id());
+      if (!updated) return state.corrupt_here(std::move(updated.error()));
+      // A near job has a put to go with its update; a settled one has its body in `cold` and no
+      // put.
+      if (updated->settled == takes_near ||
+          (takes_near && updated->record.body_size != job.record.body_size)) {
+        return state.corrupt_here(Error{ErrorCode::kCorrupt, "the job's put does not match"});
+      }
+      job.record = updated->record;
+      if (updated->settled) job.place = Place::kSettled;
+    }
+    sink.on_job(std::move(job));
+    if (takes_near) {
+      if (Result<void> moved = near.next(); !moved) return moved;
+    }
+    if (takes_state) {
+      if (Result<void> moved = state.next(); !moved) return moved;
+    }
+  }
+  return {};
+}
+
+}  // namespace carillon::store
