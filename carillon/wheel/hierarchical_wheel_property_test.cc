@@ -16,9 +16,9 @@ namespace {
 
 template <class Wheel>
 void check_random_program() {
-  const auto bytes = *rc::gen::scale(12.0, rc::gen::container<std::vector<std::uint8_t>>(
-                                               rc::gen::cast<std::uint8_t>(rc::gen::resize(
-                                                   rc::kNominalSize, rc::gen::inRange(0, 256)))));
+  const auto bytes = *rc::gen::scale(
+      12.0, rc::gen::container<std::vector<std::uint8_t>>(rc::gen::cast<std::uint8_t>(
+                rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, 256)))));
   WheelProgram(bytes).run<Wheel>();
 }
 

@@ -29,7 +29,9 @@ class WheelModel {
   [[nodiscard]] Tick now() const { return now_; }
   [[nodiscard]] std::size_t size() const { return timers_.size() + after_end_.size(); }
   [[nodiscard]] std::optional<Tick> next_deadline() const {
-    if (!timers_.empty()) { return timers_.begin()->first; }
+    if (!timers_.empty()) {
+      return timers_.begin()->first;
+    }
     return after_end_.empty() ? std::nullopt : std::optional(kLastTick);
   }
 
@@ -65,7 +67,9 @@ class WheelModel {
   /// An advance() begins: at the end of time, what was scheduled there is due from now on.
   void begin_advance(Tick target) {
     if (now_ == kLastTick && target == kLastTick && !has_due()) {
-      for (const int id : after_end_) { timers_.emplace(kLastTick, id); }
+      for (const int id : after_end_) {
+        timers_.emplace(kLastTick, id);
+      }
       after_end_.clear();
     }
   }
@@ -102,7 +106,9 @@ class WheelLockstep {
   using Reaction = std::function<void(int id)>;
 
   WheelLockstep(Tick now, int timers) : wheel_(std::make_unique<Wheel>(now)), model_(now) {
-    for (int id = 0; id < timers; ++id) { timers_.push_back(std::make_unique<Timer>(id)); }
+    for (int id = 0; id < timers; ++id) {
+      timers_.push_back(std::make_unique<Timer>(id));
+    }
   }
 
   [[nodiscard]] Tick now() const { return model_.now(); }
@@ -151,7 +157,9 @@ class WheelLockstep {
     const Tick now = model_.now();
     model_ = WheelModel(now);
     wheel_.reset();
-    for (const auto& t : timers_) { require(!t->scheduled(), "the dead wheel holds ", t->id); }
+    for (const auto& t : timers_) {
+      require(!t->scheduled(), "the dead wheel holds ", t->id);
+    }
     wheel_ = std::make_unique<Wheel>(now);
     fresh_ = false;
     check();
@@ -172,7 +180,9 @@ class WheelLockstep {
         [&](WheelHook& hook) {
           ++expired;
           expire(static_cast<Timer&>(hook), target);
-          if (react) { react(static_cast<Timer&>(hook).id); }
+          if (react) {
+            react(static_cast<Timer&>(hook).id);
+          }
         },
         budget);
     require(result.expired == expired, "expired ", expired, " but said ", result.expired);
@@ -211,7 +221,9 @@ class WheelLockstep {
     const auto snapshot = wheel_->snapshot();
     std::size_t sum = snapshot.due;
     for (const auto& level : snapshot.levels) {
-      for (const std::size_t count : level.counts) { sum += count; }
+      for (const std::size_t count : level.counts) {
+        sum += count;
+      }
     }
     require(sum == wheel_->size(), "the snapshot counts ", sum, " of ", wheel_->size());
   }
@@ -237,7 +249,9 @@ class WheelLockstep {
   // Takes `id` out of the model; if it may have been the earliest, the wheel need not know the
   // earliest any more.
   bool forget(int id) {
-    if (scheduled(id) && deadline(id) <= model_.next_deadline()) { fresh_ = false; }
+    if (scheduled(id) && deadline(id) <= model_.next_deadline()) {
+      fresh_ = false;
+    }
     return model_.cancel(id);
   }
 

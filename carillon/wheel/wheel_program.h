@@ -95,14 +95,19 @@ class WheelProgram {
   template <class Lockstep>
   void operate(Lockstep& wheels) {
     switch (next_byte() % 16) {
-      case 0: case 1: case 2: case 3: case 4: {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4: {
         const int id = next_id();
         const Tick deadline = decode_tick(wheels);
         log_ << "\nschedule " << id << " for " << deadline;
         wheels.schedule(id, deadline);
         break;
       }
-      case 5: case 6: {
+      case 5:
+      case 6: {
         const int id = next_id();
         log_ << "\ncancel " << id;
         wheels.cancel(id);
@@ -119,11 +124,13 @@ class WheelProgram {
         cancel_earliest(wheels);
         break;
       }
-      case 9: case 10:
+      case 9:
+      case 10:
         log_ << "\nask";
         wheels.ask();
         break;
-      case 11: case 12: advance(wheels, decode_tick(wheels), kUnlimited); break;
+      case 11:
+      case 12: advance(wheels, decode_tick(wheels), kUnlimited); break;
       case 13: advance(wheels, decode_tick(wheels), next_byte() % 8); break;
       // As a driver does: sleep until the next deadline.
       case 14: advance(wheels, wheels.next_deadline().value_or(wheels.now()), kUnlimited); break;
@@ -175,20 +182,24 @@ class WheelProgram {
   template <class Lockstep>
   void react(Lockstep& wheels, int expired) {
     switch (next_byte() % 12) {
-      case 0: case 1: case 2: {
+      case 0:
+      case 1:
+      case 2: {
         const int id = next_id();
         const Tick deadline = decode_tick(wheels);
         log_ << "\n    schedule " << id << " for " << deadline;
         wheels.schedule(id, deadline);
         break;
       }
-      case 3: case 4: {
+      case 3:
+      case 4: {
         const Tick deadline = decode_tick(wheels);
         log_ << "\n    schedule itself for " << deadline;
         wheels.schedule(expired, deadline);
         break;
       }
-      case 5: case 6: {
+      case 5:
+      case 6: {
         const int id = next_id();
         log_ << "\n    cancel " << id;
         wheels.cancel(id);
@@ -225,7 +236,9 @@ class WheelProgram {
   template <class Lockstep>
   void finish(Lockstep& wheels) {
     for (int steps = 0; wheels.next_deadline(); ++steps) {
-      if (steps > kTimers) { throw std::logic_error("a wake-up for nothing"); }
+      if (steps > kTimers) {
+        throw std::logic_error("a wake-up for nothing");
+      }
       wheels.advance(*wheels.next_deadline());
       wheels.ask();
     }
