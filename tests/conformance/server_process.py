@@ -39,6 +39,29 @@ def _free_port():
         return probe.getsockname()[1]
 
 
+def _listens(pid, port):
+    """Whether it is that process that listens on the port, and not one that took it from us."""
+    wanted = f":{port:04X}"
+    inodes = set()
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in table.readlines()[1:]:
+            fields = line.split()
+            if fields[1].endswith(wanted) and fields[3] == "0A":
+                inodes.add(f"socket:[{fields[9]}]")
+    folder = f"/proc/{pid}/fd"
+    try:
+        descriptors = os.listdir(folder)
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        try:
+            if os.readlink(f"{folder}/{descriptor}") in inodes:
+                return True
+        except OSError:
+            pass
+    return False
+
+
 class ServerProcess:
     """One running server. Use it as a context manager, or call stop()."""
 
@@ -88,11 +111,13 @@ class ServerProcess:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 return False
-            try:
-                with socket.create_connection((HOST, self.port), timeout=1):
+            if _listens(self.process.pid, self.port):
+                try:
+                    socket.create_connection((HOST, self.port), timeout=1).close()
                     return self.process.poll() is None
-            except OSError:
-                time.sleep(0.005)
+                except OSError:
+                    pass
+            time.sleep(0.005)
         raise ServerError(f"{self.path} did not listen within {START_LIMIT_S:g} s\n{self.log()}")
 
     def log(self):

@@ -213,7 +213,8 @@ step('stats and stats-tube', function () use ($client, $tube) {
     // What later versions of Pheanstalk insist on, every one.
     foreach ([
         'current-jobs-urgent', 'current-jobs-ready', 'current-jobs-reserved',
-        'current-jobs-delayed', 'current-jobs-buried', 'cmd-put', 'cmd-peek', 'cmd-peek-ready', 'cmd-peek-delayed',
+        'current-jobs-delayed', 'current-jobs-buried',
+        'cmd-put', 'cmd-peek', 'cmd-peek-ready', 'cmd-peek-delayed',
         'cmd-peek-buried', 'cmd-reserve', 'cmd-reserve-with-timeout', 'cmd-touch', 'cmd-use',
         'cmd-watch', 'cmd-ignore', 'cmd-delete', 'cmd-release', 'cmd-bury', 'cmd-kick', 'cmd-stats',
         'cmd-stats-job', 'cmd-stats-tube', 'cmd-list-tubes', 'cmd-list-tube-used',
@@ -233,7 +234,8 @@ step('stats and stats-tube', function () use ($client, $tube) {
     same($tube, unquoted($tube_stats['name']));
     foreach ([
         'current-jobs-urgent', 'current-jobs-ready', 'current-jobs-reserved',
-        'current-jobs-delayed', 'current-jobs-buried', 'total-jobs', 'current-using', 'current-watching', 'current-waiting',
+        'current-jobs-delayed', 'current-jobs-buried',
+        'total-jobs', 'current-using', 'current-watching', 'current-waiting',
         'cmd-delete', 'cmd-pause-tube', 'pause', 'pause-time-left',
     ] as $key) {
         same(1, preg_match('/^\d+$/', (string)$tube_stats[$key]), $key);
