@@ -30,7 +30,8 @@ const SteadyClock kClock;
 
 timespec to_timespec(Span span) {
   const auto nanos = std::max<Span::rep>(span.count(), 0);
-  return {static_cast<std::time_t>(nanos / 1'000'000'000), static_cast<long>(nanos % 1'000'000'000)};
+  return {static_cast<std::time_t>(nanos / 1'000'000'000),
+          static_cast<long>(nanos % 1'000'000'000)};
 }
 
 [[noreturn]] void fail(std::string_view what) {
@@ -92,8 +93,8 @@ std::string ask(std::uint16_t port, std::string_view question, std::string_view 
   ::close(fd);
   check_interrupt();
   if (answer.find(terminator) == std::string::npos) {
-    throw BenchError(fmt::format("no answer to \"{}\"",
-                                 question.substr(0, question.find_first_of("\r\n"))));
+    throw BenchError(
+        fmt::format("no answer to \"{}\"", question.substr(0, question.find_first_of("\r\n"))));
   }
   return answer;
 }
@@ -215,9 +216,9 @@ Span Engine::run(Span limit) {
     }
     if (speech != Instant::max()) speak_when_due();
     if (kClock.now() > give_up) {
-      throw BenchError(fmt::format("{} of {} connections still wait for replies after {} s",
-                                   unfinished_, connections_.size(),
-                                   std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
+      throw BenchError(fmt::format(
+          "{} of {} connections still wait for replies after {} s", unfinished_,
+          connections_.size(), std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
     }
   }
   return kClock.now() - began;

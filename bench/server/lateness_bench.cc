@@ -22,8 +22,12 @@ constexpr std::size_t kSequenceDigits = 12;
 class Schedule final : public ReservationLog {
  public:
   Schedule(std::uint64_t jobs, Span spread, std::uint32_t delay_s)
-      : jobs_(jobs), interval_(spread / static_cast<Span::rep>(jobs)), delay_s_(delay_s),
-        sent_at_(jobs), acknowledged_at_(jobs), reserved_at_(jobs) {}
+      : jobs_(jobs),
+        interval_(spread / static_cast<Span::rep>(jobs)),
+        delay_s_(delay_s),
+        sent_at_(jobs),
+        acknowledged_at_(jobs),
+        reserved_at_(jobs) {}
 
   void begin_at(Instant instant) { begins_at_ = instant; }
   [[nodiscard]] std::uint64_t jobs() const { return jobs_; }
@@ -166,7 +170,8 @@ std::vector<std::pair<double, double>> curve_of(const std::vector<std::int64_t>&
 void add_lateness(Measurement& m, const Schedule& schedule, const LoadOutcome& outcome) {
   const std::vector<std::int64_t> late = schedule.lateness_from_sent();
   const std::vector<std::int64_t> late_from_ack = schedule.lateness_from_acknowledged();
-  const auto early = std::count_if(late.begin(), late.end(), [](std::int64_t ns) { return ns < 0; });
+  const auto early =
+      std::count_if(late.begin(), late.end(), [](std::int64_t ns) { return ns < 0; });
   const auto add = [&m](std::string name, double value) {
     m.values.emplace_back(std::move(name), value);
   };
@@ -196,8 +201,8 @@ Measurement measure_lateness(std::string_view peer, const Options& options) {
   return m;
 }
 
-// The pace at which one worker, one request at a time, works off jobs that are ready: what its round
-// trips to this server allow.
+// The pace at which one worker, one request at a time, works off jobs that are ready: what its
+// round trips to this server allow.
 double measure_ready_pace(std::string_view peer, const Options& options,
                           const ServerProcess& server) {
   PutLoad ready;
@@ -246,8 +251,8 @@ void run_lateness_bench(const Options& options, Ledger& ledger) {
   std::vector<std::string_view> peers = {kCarillonMemory, kCarillonData, kBeanstalkd,
                                          kBeanstalkdF50};
   const auto run = [&](const char* cell, auto measure) {
-    alternate(options, ledger, options.scale.lateness_reps, fmt::format("lateness, {}", cell), peers,
-              [&](std::string_view peer) {
+    alternate(options, ledger, options.scale.lateness_reps, fmt::format("lateness, {}", cell),
+              peers, [&](std::string_view peer) {
                 Measurement m = measure(peer, options);
                 m.bench = "lateness";
                 m.cell = cell;

@@ -75,8 +75,8 @@ std::string json_line(const Measurement& m, const Environment& e) {
   if (!m.curve.empty()) {
     line += R"(,"curve":[)";
     for (std::size_t i = 0; i < m.curve.size(); ++i) {
-      line += fmt::format("{}[{:.6g},{:.6g}]", i > 0 ? "," : "", m.curve[i].first,
-                          m.curve[i].second);
+      line +=
+          fmt::format("{}[{:.6g},{:.6g}]", i > 0 ? "," : "", m.curve[i].first, m.curve[i].second);
     }
     line += ']';
   }

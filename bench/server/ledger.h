@@ -36,8 +36,8 @@ struct Environment {
   std::string preset;
   std::string build_type;
   std::string filesystem;
-  std::string date;      ///< UTC, ISO 8601, to the second.
-  double load_before;    ///< 1-minute load average when the run began: others on the machine.
+  std::string date;    ///< UTC, ISO 8601, to the second.
+  double load_before;  ///< 1-minute load average when the run began: others on the machine.
 };
 
 [[nodiscard]] Environment describe_environment(const std::filesystem::path& dir);

@@ -91,12 +91,15 @@ TEST(Table, FitsEightyColumns) {
                                      {"client_cpu_us_per_op", 1234.5}});
     ledger.add(m);
     m.bench = "cycle";
-    m.values = {{"put_per_s", 1'234'567.0}, {"put_server_cpu_us", 123.4},
-                {"work_per_s", 1'234'567.0}, {"work_server_cpu_us", 123.4}};
+    m.values = {{"put_per_s", 1'234'567.0},
+                {"put_server_cpu_us", 123.4},
+                {"work_per_s", 1'234'567.0},
+                {"work_server_cpu_us", 123.4}};
     ledger.add(m);
     m.bench = "lateness";
-    m.values = {{"p50_ms", 1234.56}, {"p99_ms", 1234.56}, {"p999_ms", 1234.56}, {"max_ms", 1234.56},
-                {"early", 100'000}, {"achieved_per_s", 123'456}, {"of_allowed", 0.95}};
+    m.values = {{"p50_ms", 1234.56}, {"p99_ms", 1234.56}, {"p999_ms", 1234.56},
+                {"max_ms", 1234.56}, {"early", 100'000},  {"achieved_per_s", 123'456},
+                {"of_allowed", 0.95}};
     ledger.add(m);
   }
   const std::string text =

@@ -85,8 +85,8 @@ class RedisPutter final : public Putter {
     return !second_;
   }
   void append_job(std::string& out, std::uint64_t sequence) override {
-    const WallTime due = state_.wall_began + (state_.now - state_.began) +
-                         std::chrono::seconds(state_.load.delay_s);
+    const WallTime due =
+        state_.wall_began + (state_.now - state_.began) + std::chrono::seconds(state_.load.delay_s);
     append_redis_put(out, state_.load.first_id + sequence, ceil_ms(due),
                      state_.bodies.at(sequence));
   }

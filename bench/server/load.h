@@ -29,9 +29,9 @@ struct Window {
 struct PutLoad {
   Window window;
   std::uint32_t delay_s = 0;
-  std::uint64_t max_jobs = 0;   ///< It ends after so many jobs,
-  Span max_time = kForever;     ///< or when no more are begun, whichever is first.
-  std::uint64_t first_id = 0;   ///< Ids are the client's business with Redis only.
+  std::uint64_t max_jobs = 0;  ///< It ends after so many jobs,
+  Span max_time = kForever;    ///< or when no more are begun, whichever is first.
+  std::uint64_t first_id = 0;  ///< Ids are the client's business with Redis only.
 };
 
 /// What a load did and what it took.
@@ -64,7 +64,8 @@ class ReservationLog {
 };
 
 /// A connection that keeps `depth` jobs in the cycle reserve -> delete until `*budget`, shared with
-/// others, is used up: a reserve is sent only if there is a job left for it, so none waits at the end.
+/// others, is used up: a reserve is sent only if there is a job left for it, so none waits at the
+/// end.
 class Worker final : public Conversation {
  public:
   Worker(int depth, std::uint64_t* budget, ReservationLog* log)

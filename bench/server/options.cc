@@ -96,21 +96,28 @@ Options parse_options(int argc, char** argv) {
   CLI::App app("Measures carillon beside beanstalkd and Redis: same client, same machine, in turn.",
                "bench_server");
   app.footer(std::string(kFooter));
-  app.add_flag("--check", options.check, "A short version (under 60 s) that judges: ok, or what falls short");
-  app.add_option("--only", options.only, "Only these: B1 durable put, B2 in memory, B3 memory, B4 lateness")
+  app.add_flag("--check", options.check,
+               "A short version (under 60 s) that judges: ok, or what falls short");
+  app.add_option("--only", options.only,
+                 "Only these: B1 durable put, B2 in memory, B3 memory, B4 lateness")
       ->delimiter(',')
       ->check(CLI::IsMember({"B1", "B2", "B3", "B4"}, CLI::ignore_case));
   app.add_option("--peer", options.peers, "Only peers whose name contains this; may be repeated");
   app.add_option("--delay", delay, "Of durable puts: near only, or all of near, ready and far")
       ->check(CLI::IsMember({"near", "all"}));
-  app.add_option("--jobs", jobs, "So many jobs in each workload")->check(CLI::Range(100, 100'000'000));
+  app.add_option("--jobs", jobs, "So many jobs in each workload")
+      ->check(CLI::Range(100, 100'000'000));
   app.add_option("--reps", reps, "So many repetitions of each")->check(CLI::Range(1, 100));
-  app.add_option("--server", where.carillon, "The carillon to measure; default: the one beside this program");
-  app.add_option("--server-arg", where.carillon_extras, "An argument more for `carillon serve`; may be repeated")
+  app.add_option("--server", where.carillon,
+                 "The carillon to measure; default: the one beside this program");
+  app.add_option("--server-arg", where.carillon_extras,
+                 "An argument more for `carillon serve`; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--dir", where.dir, "Where servers keep their data meanwhile: a folder on a real disk")
+  app.add_option("--dir", where.dir,
+                 "Where servers keep their data meanwhile: a folder on a real disk")
       ->capture_default_str();
-  app.add_flag("--save", options.save, "Append the results to bench/results/, not only to the build folder");
+  app.add_flag("--save", options.save,
+               "Append the results to bench/results/, not only to the build folder");
   app.add_flag("--plot", options.plot, "Draw the results into docs/pictures/ with gnuplot");
   try {
     app.parse(argc, argv);
@@ -130,8 +137,10 @@ Options parse_options(int argc, char** argv) {
     options.scale.reps = options.scale.memory_reps = options.scale.lateness_reps = reps;
   }
   if (filesystem_of(where.dir) == "tmpfs") {
-    refuse(fmt::format("--dir {} is in memory (tmpfs), where fsync costs nothing: name a folder on "
-                       "a disk", where.dir.string()));
+    refuse(
+        fmt::format("--dir {} is in memory (tmpfs), where fsync costs nothing: name a folder on "
+                    "a disk",
+                    where.dir.string()));
   }
   if (options.plot && find_program("gnuplot").empty()) {
     refuse("--plot needs gnuplot: apt-get install gnuplot-nox");

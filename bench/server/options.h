@@ -26,7 +26,7 @@ struct Scale {
   std::uint64_t memory_jobs;
   int lateness_reps;
   std::uint64_t lateness_jobs;
-  Span lateness_spread;        ///< Their due times cover this span evenly.
+  Span lateness_spread;            ///< Their due times cover this span evenly.
   std::uint32_t lateness_delay_s;  ///< More than the spread: puts end before the first is due.
   std::uint64_t one_worker_jobs;
   Span one_worker_spread;

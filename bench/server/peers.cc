@@ -61,11 +61,11 @@ std::uint64_t number_after(const std::string& text, std::string_view key) {
 void verify_count(std::string_view peer, std::uint16_t port, std::string_view key,
                   std::uint64_t expected) {
   const std::uint64_t found =
-      speaks_redis(peer)
-          ? number_after(ask(port, "HLEN jobs\r\n", "\r\n"), ":")
-          : number_after(ask(port, "stats-tube default\r\n", "\n\r\n"), key);
+      speaks_redis(peer) ? number_after(ask(port, "HLEN jobs\r\n", "\r\n"), ":")
+                         : number_after(ask(port, "stats-tube default\r\n", "\n\r\n"), key);
   if (found != expected) {
-    throw BenchError(fmt::format("{} acknowledged {} jobs, but its {}{}", peer, expected, key, found));
+    throw BenchError(
+        fmt::format("{} acknowledged {} jobs, but its {}{}", peer, expected, key, found));
   }
 }
 

@@ -55,11 +55,10 @@ class RunningPeer {
   std::unique_ptr<ServerProcess> server_;
 };
 
-[[nodiscard]] constexpr bool speaks_redis(std::string_view peer) noexcept {
-  return peer == kRedis;
-}
+[[nodiscard]] constexpr bool speaks_redis(std::string_view peer) noexcept { return peer == kRedis; }
 
-/// Why `peer` cannot run here ("redis-server is not installed: apt install redis-server"), or empty.
+/// Why `peer` cannot run here ("redis-server is not installed: apt install redis-server"), or
+/// empty.
 [[nodiscard]] std::string why_missing(std::string_view peer, const Surroundings& surroundings);
 
 /// Throws BenchError unless the server says it has been given `expected` jobs since it started:

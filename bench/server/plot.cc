@@ -54,7 +54,8 @@ void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
   const std::vector<std::string> peers = peers_of(ledger, "put", kPutCell);
   if (peers.empty()) return;
   std::string script = fmt::format(
-      "{}set output '{}'\nset title 'Durable puts a second, 200-byte bodies, 8 connections x 64 deep'\n"
+      "{}set output '{}'\nset title 'Durable puts a second, 200-byte bodies, 8 connections x 64 "
+      "deep'\n"
       "set style fill solid\nset boxwidth 0.6\nset yrange [0:*]\nset format y '%.0s%c'\nunset key\n"
       "plot ",
       kStyle, file.string());

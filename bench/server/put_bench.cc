@@ -72,15 +72,14 @@ void run_put_bench(const Options& options, Ledger& ledger) {
   const auto run = [&](Window window, Delay delay, Span time,
                        const std::vector<std::string_view>& contenders) {
     const std::string cell = fmt::format("{}x{} {}", window.connections, window.depth, delay.name);
-    alternate(options, ledger, options.scale.reps, "put " + cell, contenders,
-              [&](std::string_view peer) {
-                Measurement m = peer == kBareAppend
-                                    ? measure_bare_append(options, time)
-                                    : measure_put(peer, options, window, delay, time);
-                m.bench = "put";
-                m.cell = cell;
-                return m;
-              });
+    alternate(
+        options, ledger, options.scale.reps, "put " + cell, contenders, [&](std::string_view peer) {
+          Measurement m = peer == kBareAppend ? measure_bare_append(options, time)
+                                              : measure_put(peer, options, window, delay, time);
+          m.bench = "put";
+          m.cell = cell;
+          return m;
+        });
   };
   for (const Delay delay : delays) run({8, 64}, delay, options.scale.put_time, peers);
   // The floor is measured last in each repetition, next to Redis and the following carillon.

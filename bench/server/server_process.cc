@@ -58,8 +58,8 @@ ScratchDir::ScratchDir(const std::filesystem::path& parent) {
   std::filesystem::create_directories(parent);
   std::string name = (parent / "bench-server-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) {
-    throw BenchError(fmt::format("no folder can be made in {}: {}", parent.string(),
-                                 std::strerror(errno)));
+    throw BenchError(
+        fmt::format("no folder can be made in {}: {}", parent.string(), std::strerror(errno)));
   }
   path_ = name;
 }
@@ -192,8 +192,8 @@ std::uint16_t free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = fd >= 0 && ::bind(fd, generic, size) == 0 &&
-                     ::getsockname(fd, generic, &size) == 0;
+  const bool bound =
+      fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
   if (fd >= 0) ::close(fd);
   if (!bound) throw BenchError(fmt::format("no free port: {}", std::strerror(errno)));
   return ntohs(address.sin_port);
@@ -233,8 +233,8 @@ std::string filesystem_of(const std::filesystem::path& path) {
     while (fields >> field && field != "-") {
     }
     fields >> field;
-    const bool inside = absolute == mount_point || mount_point == "/" ||
-                        absolute.starts_with(mount_point + "/");
+    const bool inside =
+        absolute == mount_point || mount_point == "/" || absolute.starts_with(mount_point + "/");
     if (inside && mount_point.size() >= longest) {
       longest = mount_point.size();
       type = field;

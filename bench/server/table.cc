@@ -104,9 +104,10 @@ std::string format_table(const Ledger& ledger, const Layout& layout) {
     cell = row.first;
     out += fmt::format("\n  {:17}", row.second);
     for (const Column& column : layout.columns) {
-      append_right(out, cell_text(ledger.summary(layout.bench, row.first, row.second, column.metric),
-                                  column),
-                   width_of(column));
+      append_right(
+          out,
+          cell_text(ledger.summary(layout.bench, row.first, row.second, column.metric), column),
+          width_of(column));
     }
     while (out.back() == ' ') out.pop_back();
   }
@@ -124,13 +125,15 @@ std::string format_tables(const Ledger& ledger) {
 std::string format_verdicts(const std::vector<Verdict>& verdicts) {
   std::string out = fmt::format("\n{:<38}{:>12}   {:<10}\n", "Targets", "measured", "to reach");
   for (const Verdict& verdict : verdicts) {
-    const std::string measured =
-        verdict.measured ? fmt::format("{:.2f}{}", *verdict.measured,
-                                       verdict.target->rival.empty() ? "  " : " x")
-                         : "not measured";
+    const std::string measured = verdict.measured
+                                     ? fmt::format("{:.2f}{}", *verdict.measured,
+                                                   verdict.target->rival.empty() ? "  " : " x")
+                                     : "not measured";
     out += fmt::format("  {:<36}{:>12}   {:<2} {:<6g}  {}\n", verdict.target->name, measured,
                        to_string(verdict.target->bound), verdict.limit,
-                       verdict.met ? "ok" : verdict.measured ? "SHORT" : "-");
+                       verdict.met        ? "ok"
+                       : verdict.measured ? "SHORT"
+                                          : "-");
   }
   return out;
 }

@@ -62,8 +62,7 @@ std::optional<double> measured_value(const Ledger& ledger, const Target& target)
   if (!target.rival.empty()) {
     return ledger.ratio(target.bench, target.cell, target.metric, target.subject, target.rival);
   }
-  const auto summary =
-      ledger.summary(target.bench, target.cell, target.subject, target.metric);
+  const auto summary = ledger.summary(target.bench, target.cell, target.subject, target.metric);
   if (!summary) return std::nullopt;
   // A count of what must never happen is not excused by a good median.
   return target.limit == 0 ? summary->max : summary->median;

@@ -20,8 +20,8 @@ enum class Bound {
   kBelow,    ///< measured < bound
 };
 
-/// One target: the ratio of a metric of carillon to that of a rival, or, without a rival, the metric
-/// itself, within a bound.
+/// One target: the ratio of a metric of carillon to that of a rival, or, without a rival, the
+/// metric itself, within a bound.
 struct Target {
   std::string_view name;
   std::string_view bench;
@@ -31,7 +31,8 @@ struct Target {
   std::string_view rival;
   Bound bound;
   double limit;
-  /// The limit of --check, where a short run cannot resolve as much; 0 means it is not judged there.
+  /// The limit of --check, where a short run cannot resolve as much; 0 means it is not judged
+  /// there.
   double limit_in_check;
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// The four workloads of docs/internals/benchmarks.md. Each runs all peers in turn, A B C A B C ...,
-/// every run on a fresh server in a fresh folder, and enters what it measured in the ledger.
+/// The four workloads of docs/internals/benchmarks.md. Each runs all peers in turn, A B C A B C
+/// ..., every run on a fresh server in a fresh folder, and enters what it measured in the ledger.
 ///
 /// Errors: a peer that is not installed is noted in the ledger and left out; a peer that misbehaves
 /// throws BenchError.
@@ -26,8 +26,8 @@ void run_memory_bench(const Options& options, Ledger& ledger);
 /// B4: lateness of jobs that fall due while workers wait, and one worker alone.
 void run_lateness_bench(const Options& options, Ledger& ledger);
 
-/// Calls `run(peer, rep)` for each repetition and, within it, each peer that is wanted and installed,
-/// with a line of progress on standard error.
+/// Calls `run(peer, rep)` for each repetition and, within it, each peer that is wanted and
+/// installed, with a line of progress on standard error.
 void alternate(const Options& options, Ledger& ledger, int reps, std::string_view what,
                const std::vector<std::string_view>& peers,
                const std::function<Measurement(std::string_view)>& run);
