@@ -4,12 +4,12 @@
 /// \file
 /// Where time comes from: clocks that are injected, so that no test ever sleeps.
 ///
-/// | clock       | counts while suspended | moves when the date is set | use                       |
-/// | ----------- | ---------------------- | -------------------------- | ------------------------- |
-/// | SteadyClock | no                     | no                         | timeouts of running work  |
-/// | BootClock   | yes                    | no                         | the server: real elapsed  |
-/// | SystemCalendar | yes                 | yes                        | calendar dates only       |
-/// | ManualClock | when told              | when told                  | tests and simulation      |
+/// | clock          | counts in suspend | moves when the date is set | use                      |
+/// | -------------- | ----------------- | -------------------------- | ------------------------ |
+/// | SteadyClock    | no                | no                         | timeouts of running work |
+/// | BootClock      | yes               | no                         | the server: real elapsed |
+/// | SystemCalendar | yes               | yes                        | calendar dates only      |
+/// | ManualClock    | when told         | when told                  | tests and simulation     |
 
 #include <atomic>
 
