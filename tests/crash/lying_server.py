@@ -102,11 +102,12 @@ class Server:
     def replay(self, journal):
         kept = 0
         for line in journal:
-            if not line.endswith(b"\n"):
-                os.truncate(self.journal, kept)  # torn by the kill
+            try:
+                entry = json.loads(line if line.endswith(b"\n") else b"")
+            except ValueError:
+                os.truncate(self.journal, kept)  # torn: the rest was never acknowledged
                 break
             kept += len(line)
-            entry = json.loads(line)
             if entry["do"] == "put":
                 job = Job(entry["id"], entry["tube"], entry["pri"], entry["delay"], entry["ttr"],
                           entry["body"].encode("latin-1"))
