@@ -35,6 +35,7 @@ LAYERS = [
     ('bench', 7),
     ('tests', 8),
 ]
+OWN_FOLDERS = {folder.split('/')[0] for folder, _ in LAYERS} | {'.', '..'}
 LIBRARY_LAYERS = range(0, 4)  # carillon::carillon: nothing but the standard library.
 
 # System headers that the files of a folder must not see (a name, or a folder/), and why.
@@ -63,7 +64,7 @@ TODO_KINDS = ('soon', 'someday', 'perf', 'port')
 
 # Words of an identifier that the glossary has another word for, or that say nothing. Folder, words.
 FORBIDDEN_WORDS = [
-    ('', {'manager', 'helper', 'helpers', 'util', 'utils', 'jiffy', 'jiffies', 'expiry'}),
+    ('', {'manager', 'helper', 'helpers', 'util', 'utils', 'jiffy', 'jiffies'}),
     ('carillon/wheel', {'bucket', 'buckets', 'spoke', 'spokes', 'promote', 'demote'}),
 ]
 FORBIDDEN_TYPE_WORDS = {'Info', 'Data', 'Object', 'Task'}
@@ -75,7 +76,7 @@ class Linter:
     def __init__(self, root):
         self.root = root
         self.findings = []
-        self.named = set()
+        self.named, self.installed = set(), set()
         self.files = sorted(self._walk())
         self.texts = {}
         for path in self.files:
@@ -100,7 +101,7 @@ class Linter:
         self.findings.append((path, line, rule, message))
 
     def run(self):
-        self.named = self._named_in_cmake()
+        self.named, self.installed = self._read_cmake()
         for path, text in self.texts.items():
             if self._is_code(path):
                 self.check_layers(path, text)
@@ -148,7 +149,8 @@ class Linter:
             if not include:
                 continue
             quoted, target = include.group(1) == '"', include.group(2)
-            if quoted or target.startswith('carillon/'):
+            ours = '/' not in target or target.split('/')[0] in OWN_FOLDERS
+            if (quoted and ours) or target.startswith('carillon/'):
                 self._check_own_include(path, number, own, own_layer, target)
             else:
                 self._check_system_include(path, number, own_layer, target)
@@ -170,8 +172,11 @@ class Linter:
     def _check_system_include(self, path, number, own_layer, target):
         if BESIDE_CODE.search(path):
             return
+        # What only tests include is not installed, and may use what tests use.
+        shipped = path.endswith('.cc') or path in self.installed
         standard = '/' not in target or target.startswith(('sys/', 'linux/'))
-        if own_layer in LIBRARY_LAYERS and not standard and 'asio' not in os.path.basename(path):
+        if own_layer in LIBRARY_LAYERS and shipped and not standard \
+                and 'asio' not in os.path.basename(path):
             self.report(path, number, 'layer',
                         f'the library needs only the standard library, not <{target}>')
         for folder, forbidden, why in FORBIDDEN_INCLUDES:
@@ -245,26 +250,38 @@ class Linter:
 
     # -- the tree ----------------------------------------------------------------------------
 
-    def _named_in_cmake(self):
-        """Every C++ file that a CMake file names, by its path from the root."""
-        named = set()
+    def _read_cmake(self):
+        """The C++ files that CMake files name, by their paths from the root; and which of them are
+        in the HEADERS of a layer, and so installed if the layer is one of the library."""
+        named, installed = set(), set()
         for listing, text in self.texts.items():
-            if os.path.basename(listing) == 'CMakeLists.txt' or listing.endswith('.cmake'):
-                for name in re.findall(r'[\w.${}/-]+\.(?:h|cc)\b', re.sub(r'#.*', '', text)):
-                    folder = os.path.dirname(listing)
-                    for root in ('${PROJECT_SOURCE_DIR}/', '${CMAKE_CURRENT_SOURCE_DIR}/'):
-                        if name.startswith(root):
-                            folder = '' if 'PROJECT' in root else folder
-                            name = name[len(root):]
-                    named.add(os.path.normpath(os.path.join(folder, name)))
-        return named
+            if os.path.basename(listing) != 'CMakeLists.txt' and not listing.endswith('.cmake'):
+                continue
+            text = re.sub(r'#.*', '', text)
+            named |= self._paths_in(listing, text)
+            for headers in re.findall(r'\bHEADERS\b([^)A-Z]*)', text):
+                installed |= self._paths_in(listing, headers)
+        return named, installed
+
+    @staticmethod
+    def _paths_in(listing, text):
+        paths = set()
+        for name in re.findall(r'[\w.${}/-]+\.(?:h|cc)\b', text):
+            folder = os.path.dirname(listing)
+            for root in ('${PROJECT_SOURCE_DIR}/', '${CMAKE_CURRENT_SOURCE_DIR}/'):
+                if name.startswith(root):
+                    folder = '' if 'PROJECT' in root else folder
+                    name = name[len(root):]
+            paths.add(os.path.normpath(os.path.join(folder, name)))
+        return paths
 
     def check_named_in_cmake(self, path):
         if path in self.named:
             return
-        # A library says which headers it has, to have them installed. A program need not, nor what
-        # tests share, if they are included at all.
-        may_be_silent = not path.startswith('carillon/') or path.endswith('_testing.h')
+        # The library says which headers it has, to have them installed. Others need not, nor do
+        # headers that its tests share, if they are included at all.
+        for_tests = re.search(r'_(testing|fixture|model)\.h$', path)
+        may_be_silent = for_tests or self.folder_of(path)[1] not in LIBRARY_LAYERS
         if path.endswith('.h') and may_be_silent and self._is_included(path):
             return
         self.report(path, 1, 'dead-file', 'named in no CMakeLists.txt: dead?')

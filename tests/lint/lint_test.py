@@ -19,7 +19,8 @@ def findings_in(files):
         if path.endswith(('.h', '.cc')):
             listing = os.path.join(os.path.dirname(path), 'CMakeLists.txt')
             if listing not in files:
-                tree[listing] = tree.get(listing, CMAKE_SPDX) + os.path.basename(path) + '\n'
+                kind = 'HEADERS' if path.endswith('.h') else 'SOURCES'
+                tree[listing] = tree.get(listing, CMAKE_SPDX) + f'{kind} {os.path.basename(path)}\n'
     with tempfile.TemporaryDirectory() as root:
         for path, text in tree.items():
             os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
@@ -91,8 +92,18 @@ class Layers(unittest.TestCase):
                          [('carillon/misc/a.h', 'layer')])
 
     def test_the_library_needs_only_the_standard_library(self):
+        # A header that is not installed is for tests.
+        listing = CMAKE_SPDX + 'carillon_layer(x HEADERS {} DEPS y)\n'
+        tree = {'carillon/wheel/a_fixture.h': header('#include <gtest/gtest.h>\n'),
+                'carillon/wheel/a_test.cc': SPDX + '#include "carillon/wheel/a_fixture.h"\n',
+                'carillon/wheel/CMakeLists.txt': listing.format('b.h') + '# \nt(a_test.cc)'}
+        self.assertEqual(findings_in(tree), [])
+        tree['carillon/wheel/CMakeLists.txt'] = listing.format('b.h\n  a_fixture.h') + 'a_test.cc'
+        self.assertEqual(findings_in(tree), [('carillon/wheel/a_fixture.h', 'layer')])
         self.assertEqual(self.includes('carillon/wheel/a.h', '<absl/hash/hash.h>'), ['layer'])
         self.assertEqual(self.includes('carillon/timer/a.cc', '<fmt/format.h>'), ['layer'])
+        self.assertEqual(self.includes('carillon/timer/a.cc', '"fmt/format.h"'), ['layer'])
+        self.assertEqual(self.includes('carillon/broker/a.h', '"absl/hash/hash.h"'), [])
         self.assertEqual(self.includes('carillon/timer/asio_timer.h', '<boost/asio.hpp>'), [])
         self.assertEqual(self.includes('carillon/timer/a_test.cc', '<gtest/gtest.h>'), [])
         self.assertEqual(self.includes('carillon/timer/a.cc', '<sys/timerfd.h>'), [])
@@ -164,7 +175,7 @@ class Files(unittest.TestCase):
             self.assertEqual(self.rules(path, SPDX, **listings), [], name)
 
     def test_words_the_glossary_forbids(self):
-        for code in ('class TimerManager {};', 'int next_expiry;', 'void make_helper();',
+        for code in ('class TimerManager {};', 'Tick jiffies;', 'void make_helper();',
                      'struct JobInfo {};'):
             self.assertEqual(self.rules('carillon/timer/a.cc', SPDX + code + '\n'), ['word'], code)
         self.assertEqual(self.rules('carillon/wheel/a.cc', SPDX + 'int bucket;\n'), ['word'])
