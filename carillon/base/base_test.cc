@@ -50,6 +50,12 @@ TEST(Clock, RealClocksDoNotGoBack) {
   EXPECT_GT(SystemCalendar().now(), WallTime(1'700'000'000s));
 }
 
+TEST(Clock, TheBootHasAnIdAndKeepsIt) {
+  const std::string id = read_boot_id();
+  EXPECT_EQ(id.size(), 36) << id;
+  EXPECT_EQ(read_boot_id(), id);
+}
+
 TEST(Result, HoldsAValueOrAnErrorAndStopsWhenTheWrongOneIsRead) {
   Result<int> good = 7;
   EXPECT_EQ(*good, 7);

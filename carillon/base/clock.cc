@@ -2,6 +2,7 @@
 #include "carillon/base/clock.h"
 
 #include <ctime>
+#include <fstream>
 
 #include "carillon/base/check.h"
 
@@ -19,6 +20,13 @@ Span read_clock(clockid_t id) noexcept {
 Instant SteadyClock::now() const noexcept { return Instant(read_clock(CLOCK_MONOTONIC)); }
 Instant BootClock::now() const noexcept { return Instant(read_clock(CLOCK_BOOTTIME)); }
 WallTime SystemCalendar::now() const noexcept { return WallTime(read_clock(CLOCK_REALTIME)); }
+
+std::string read_boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
 
 void ManualClock::advance(Span span) noexcept {
   CARILLON_CHECK(span >= Span::zero(), "a monotonic clock cannot go back by ", -span.count(),

@@ -12,6 +12,7 @@
 /// | ManualClock    | when told         | when told                  | tests and simulation     |
 
 #include <atomic>
+#include <string>
 
 #include "carillon/base/time.h"
 
@@ -51,6 +52,10 @@ class SystemCalendar final : public Calendar {
  public:
   [[nodiscard]] WallTime now() const noexcept override;
 };
+
+/// The kernel's id of the running boot, which tells whether two instants of a BootClock, one of them
+/// stored, can be compared. Empty if it cannot be read.
+[[nodiscard]] std::string read_boot_id();
 
 /// A clock that moves only when told to. Threads: safe.
 class ManualClock final : public Clock {

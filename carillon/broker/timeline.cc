@@ -2,7 +2,6 @@
 #include "carillon/broker/timeline.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 namespace carillon::broker {
@@ -24,13 +23,6 @@ WallTime Timeline::now() const noexcept {
 
 Instant Timeline::instant_of(WallTime point) const noexcept {
   return saturating_add(Instant(point.time_since_epoch()), -anchor_.offset);
-}
-
-std::string read_boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
 }
 
 }  // namespace carillon::broker

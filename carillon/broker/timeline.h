@@ -41,7 +41,6 @@ class Timeline {
   TimeAnchor anchor_;
 };
 
-/// The kernel's id of the running boot; empty if it cannot be read.
-[[nodiscard]] std::string read_boot_id();
+using carillon::read_boot_id;
 
 }  // namespace carillon::broker
