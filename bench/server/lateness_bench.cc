@@ -148,12 +148,9 @@ LoadOutcome run_schedule(Schedule& schedule, int workers, const ServerProcess& s
     waiting.emplace_back(1, &budget, &schedule);
     engine.add(waiting.back());
   }
-  LoadOutcome outcome;
-  outcome.jobs = schedule.jobs();
-  const double cpu_before = server.cpu_seconds();
   schedule.begin_at(SteadyClock().now() + std::chrono::milliseconds(20));
-  outcome.seconds = std::chrono::duration<double>(engine.run(kLoadLimit)).count();
-  outcome.server_cpu_s = server.cpu_seconds() - cpu_before;
+  LoadOutcome outcome = run_timed(engine, server);
+  outcome.jobs = schedule.jobs();
   return outcome;
 }
 
@@ -183,6 +180,7 @@ void add_lateness(Measurement& m, const Schedule& schedule, const LoadOutcome& o
   add("early", static_cast<double>(early));
   add("twice", static_cast<double>(schedule.duplicates()));
   add("server_cpu_us_per_job", outcome.server_us_per_job());
+  add("client_cpu_us_per_job", outcome.client_us_per_job());
   m.curve = curve_of(late);
 }
 

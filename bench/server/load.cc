@@ -95,19 +95,17 @@ class RedisPutter final : public Putter {
   bool second_ = false;
 };
 
-// Runs the engine and measures what it cost both sides.
-LoadOutcome timed(Engine& engine, const ServerProcess& server, std::uint64_t jobs_if_known) {
+}  // namespace
+
+LoadOutcome run_timed(Engine& engine, const ServerProcess& server) {
   LoadOutcome outcome;
   const double server_before = server.cpu_seconds();
   const double client_before = own_cpu_seconds();
   outcome.seconds = std::chrono::duration<double>(engine.run(kLoadLimit)).count();
   outcome.client_cpu_s = own_cpu_seconds() - client_before;
   outcome.server_cpu_s = server.cpu_seconds() - server_before;
-  outcome.jobs = jobs_if_known;
   return outcome;
 }
-
-}  // namespace
 
 void refuse_reply(std::string_view what, const Reply& reply) {
   throw BenchError(fmt::format("{} was answered \"{}\"", what, reply.line.substr(0, 80)));
@@ -128,7 +126,7 @@ LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const Serve
     }
     engine.add(*putters.back());
   }
-  LoadOutcome outcome = timed(engine, server, 0);
+  LoadOutcome outcome = run_timed(engine, server);
   outcome.jobs = state.acknowledged;
   return outcome;
 }
@@ -141,7 +139,9 @@ LoadOutcome run_work_load(Window window, std::uint64_t jobs, const ServerProcess
     workers.emplace_back(window.depth, &budget, nullptr);
     engine.add(workers.back());
   }
-  return timed(engine, server, jobs);
+  LoadOutcome outcome = run_timed(engine, server);
+  outcome.jobs = jobs;
+  return outcome;
 }
 
 void Worker::reserve_next(std::string& out) {

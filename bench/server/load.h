@@ -50,6 +50,9 @@ struct LoadOutcome {
   }
 };
 
+/// Runs the engine and measures what it cost both sides. The caller sets `jobs`.
+LoadOutcome run_timed(Engine& engine, const ServerProcess& server);
+
 /// Puts jobs of kBodyBytes. Throws BenchError on any reply but the one that acknowledges a job.
 LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const ServerProcess& server);
 

@@ -22,7 +22,7 @@ constexpr std::string_view kStyle =
     "set border 3 linecolor '#555555'\n"
     "set tics nomirror\n"
     "set grid ytics linecolor '#dddddd' linetype 1\n"
-    "set key left top reverse Left\n";
+    "set key below reverse Left\n";
 
 std::vector<std::string> peers_of(const Ledger& ledger, std::string_view bench,
                                   std::string_view cell) {
@@ -56,9 +56,9 @@ void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
   std::string script = fmt::format(
       "{}set output '{}'\nset title 'Durable puts a second, 200-byte bodies, 8 connections x 64 "
       "deep'\n"
-      "set style fill solid\nset boxwidth 0.6\nset yrange [0:*]\nset format y '%.0s%c'\nunset key\n"
-      "plot ",
-      kStyle, file.string());
+      "set style fill solid\nset boxwidth 0.6\nset xrange [-0.6:{}]\nset yrange [0:*]\n"
+      "set format y '%.0s%c'\nunset key\nplot ",
+      kStyle, file.string(), static_cast<double>(peers.size()) - 0.4);
   std::string data;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     script += fmt::format("{}'-' using 1:2:xtic(3) with boxes linecolor '{}'", i > 0 ? ", " : "",
@@ -76,7 +76,7 @@ void draw_lateness(const Ledger& ledger, const std::filesystem::path& file) {
       "{}set output '{}'\nset title 'Lateness of jobs falling due, 16 workers waiting'\n"
       "set logscale xy\nset xrange [1:1e-5]\nset yrange [0.01:*]\nset ylabel 'ms late'\n"
       "set xlabel 'share of jobs'\n"
-      "set xtics ('0' 1, '50 %' 0.5, '90 %' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
+      "set xtics ('0' 1, '50 %%' 0.5, '90 %%' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
       "plot ",
       kStyle, file.string());
   std::string data;
