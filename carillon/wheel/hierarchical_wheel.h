@@ -80,9 +80,8 @@
 
 namespace carillon {
 
-/// A hierarchical wheel with the levels of `Levels`; `HierarchicalWheel` is the usual one. Up to
-/// `ShortList` timers of a coarse slot are searched rather than sorted: they fit in as many cache
-/// lines as the sentinels that sorting would touch.
+/// A hierarchical wheel with the levels of `Levels` (levels.h); `HierarchicalWheel` is the usual
+/// one.
 ///
 /// Time:      in ticks, absolute, told by advance(). Never early; exact to the tick at any
 ///            distance. While a sink runs, now() is the tick that is being expired, not yet the one
@@ -111,7 +110,7 @@ namespace carillon {
 ///     ...
 ///     wheel.advance(now_ms, [](carillon::WheelHook& hook) { ... });
 ///     sleep_until(wheel.next_deadline());
-template <class Levels, int ShortList = 8>
+template <class Levels>
 class BasicHierarchicalWheel : private internal::WheelCore {
  public:
   /// What a sink is given.
@@ -139,6 +138,15 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   /// Schedules `hook` to expire at `deadline` instead of whenever it was due, if at all. Returns
   /// as schedule().
   bool reschedule(WheelHook& hook, Tick deadline) noexcept;
+
+  /// Reschedules `hook`; if `deadline` is not before the present one, by a single store. This is
+  /// for timeouts that every packet pushes back, and are cancelled or pushed back again long before
+  /// they are due. The price: a postponed timer has no particular place in the order of its tick
+  /// (still the same on every run), and the wheel moves it once when its old slot comes up. It is
+  /// never early or late, and next_deadline() stays exact.
+  ///
+  /// Returns as schedule().
+  bool postpone(WheelHook& hook, Tick deadline) noexcept;
 
   /// Tells the wheel that it is `target` now, and gives all timers due by then to `sink`, as
   /// `sink(WheelHook&)`: tick by tick, within a tick in the order scheduled. The hook is
@@ -206,7 +214,7 @@ class BasicHierarchicalWheel : private internal::WheelCore {
     at(current_, level).occupied.set(slot);
     occupied_levels_ |= std::uint64_t{1} << level;
   }
-  void unmark(int level, int slot) const noexcept {
+  void unmark(int level, int slot) noexcept {
     at(current_, level).occupied.clear(slot);
     if (at(current_, level).occupied.empty()) {
       occupied_levels_ &= ~(std::uint64_t{1} << level);
@@ -216,38 +224,38 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   bool insert(WheelHook& hook, Tick deadline) noexcept;
   void place(WheelHook& hook) noexcept;
   void place_ahead(WheelHook& hook, int level) noexcept;
+  void place_all(Node& list) noexcept;
+  bool has_due() noexcept;
   bool load_due(Tick target) noexcept;
   void enter(int level, Tick number, Tick target) noexcept;
-  WheelHook& take_due() noexcept;
-  Tick find_earliest() const noexcept;
-  void sort_ahead(int level, Tick number, Node& list) const noexcept;
-  void join_back(int level) const noexcept;
-  template <class Visit>
-  void for_each_list(Visit&& visit) const;
+  Tick find_earliest() noexcept;
+  std::optional<Tick> search(Node& list, int level, Tick number) noexcept;
+  void sort_ahead(Node& list, int level, Tick number) noexcept;
+  void join_back(int level) noexcept;
+  template <class Self, class Visit>
+  static void for_each_list(Self& self, Visit&& visit);
 
   // Invariants, for a timer with deadline d that is not in due_; l = Levels::level_of(now_, d):
   // (1) d is after now_ (or both are kLastTick). It lies in current_[l], in the slot of d; unless
   //     that slot has been sorted ahead: ahead_number_[l] is its number, and d lies in
   //     ahead_[l - 1], or again, if its slot there has been sorted ahead, in ahead_[l - 2] ...
+  //     A postponed timer lies where an earlier d would.
   // (2) the bit of each non-empty list is set, and that of each slot that has been sorted ahead;
   //     bit l of occupied_levels_ is set iff current_[l].occupied is not empty.
   // (3) no bit of current_[l] is set for a slot before the hand's, nor above level 0 for the
   //     hand's own, stale bits included: so the first bit is the next slot.
-  // (4) timers in due_ have the deadline now_.
-  //
-  // Searching tidies up, hence mutable: it clears stale bits and sorts slots ahead, and neither
-  // changes what anybody can observe.
+  // (4) timers in due_ have the deadline now_, or have been postponed.
   Tick now_;
-  mutable std::uint64_t occupied_levels_ = 0;
-  mutable std::array<Ring, kLevels> current_;
-  mutable std::array<Ring, kLevels> ahead_;
+  std::uint64_t occupied_levels_ = 0;
+  std::array<Ring, kLevels> current_;
+  std::array<Ring, kLevels> ahead_;
   // The slot of level l whose timers are in ahead_[l - 1], or kNone.
-  mutable std::array<Tick, kLevels> ahead_number_;
+  std::array<Tick, kLevels> ahead_number_;
   // What is due at now_ and was not yet given to a sink.
-  mutable Node due_;
+  Node due_;
   // While advance() is on the stack: the flag through which the destructor tells it.
   bool* destroyed_ = nullptr;
-  mutable std::array<Node, 2 * Levels::kAllSlots> slots_;
+  std::array<Node, 2 * Levels::kAllSlots> slots_;
 };
 
 /// The default: 64 slots a level, eleven levels.
@@ -257,148 +265,9 @@ using HierarchicalWheel = BasicHierarchicalWheel<PowerOfTwoLevels<6>>;
 /// one clamped the delay.
 using LinuxWheel = BasicHierarchicalWheel<PowerOfTwoLevels<8, 6>>;
 
-// ---------------------------------------------------------------------------------------------
-// The hot paths. The rest is in hierarchical_wheel_impl.h: compiled in the library for the wheels
-// above, to be included by who wants another geometry.
-
-template <class Levels, int ShortList>
-inline bool BasicHierarchicalWheel<Levels, ShortList>::schedule(WheelHook& hook,
-                                                                Tick deadline) noexcept {
-  CARILLON_DCHECK(!hook.scheduled(), "the hook is already scheduled for ", hook.deadline());
-  return insert(hook, deadline);
-}
-
-template <class Levels, int ShortList>
-inline bool BasicHierarchicalWheel<Levels, ShortList>::cancel(WheelHook& hook) noexcept {
-  if (!hook.scheduled()) {
-    return false;
-  }
-  CARILLON_DCHECK(Access::owner(hook) == this, "the hook waits in another wheel");
-  forget(hook);
-  return true;
-}
-
-template <class Levels, int ShortList>
-inline bool BasicHierarchicalWheel<Levels, ShortList>::reschedule(WheelHook& hook,
-                                                                  Tick deadline) noexcept {
-  cancel(hook);
-  return insert(hook, deadline);
-}
-
-template <class Levels, int ShortList>
-inline bool BasicHierarchicalWheel<Levels, ShortList>::insert(WheelHook& hook,
-                                                              Tick deadline) noexcept {
-  const Tick next = now_ + (now_ != kLastTick ? 1 : 0);
-  if (deadline < next) {
-    deadline = next;
-  }
-  Access::deadline(hook) = deadline;
-  Access::owner(hook) = this;
-  place(hook);
-  return admit(deadline);
-}
-
-template <class Levels, int ShortList>
-inline void BasicHierarchicalWheel<Levels, ShortList>::place(WheelHook& hook) noexcept {
-  const Tick deadline = hook.deadline();
-  const int level = Levels::level_of(now_, deadline);
-  const Tick number = Levels::number(level, deadline);
-  if (at(ahead_number_, level) == number) [[unlikely]] {
-    place_ahead(hook, level);
-    return;
-  }
-  const int slot = Levels::index(level, number);
-  at(current_, level).slots[slot].append(Access::node(hook));
-  mark(level, slot);
-}
-
-template <class Levels, int ShortList>
-inline WheelHook& BasicHierarchicalWheel<Levels, ShortList>::take_due() noexcept {
-  WheelHook& hook = Access::hook(*due_.next);
-  forget(hook);
-  return hook;
-}
-
-template <class Levels, int ShortList>
-template <class Sink>
-AdvanceResult BasicHierarchicalWheel<Levels, ShortList>::advance(Tick target, Sink&& sink,
-                                                                 std::size_t budget) {
-  AdvanceResult result;
-  if (target < now_) {
-    result.more = !due_.empty();
-    return result;
-  }
-  // Tells us, and an advance() around us, that a sink has destroyed the wheel.
-  struct Watch {
-    explicit Watch(BasicHierarchicalWheel& w) noexcept : wheel(w), outer(w.destroyed_) {
-      w.destroyed_ = &destroyed;
-    }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
-    ~Watch() {
-      if (!destroyed) {
-        wheel.destroyed_ = outer;
-      } else if (outer != nullptr) {
-        *outer = true;
-      }
-    }
-    BasicHierarchicalWheel& wheel;
-    bool* outer;
-    bool destroyed = false;
-  };
-  Watch watch(*this);
-  for (;;) {
-    if (due_.empty()) {
-      // Once `target` itself has expired nothing more is due, unless time ends there.
-      if ((result.expired > 0 && now_ >= target) || !load_due(target)) {
-        break;
-      }
-    }
-    if (result.expired == budget) {
-      result.more = true;
-      break;
-    }
-    ++result.expired;
-    sink(take_due());
-    if (watch.destroyed) {
-      break;
-    }
-  }
-  return result;
-}
-
-template <class Levels, int ShortList>
-inline std::optional<Tick> BasicHierarchicalWheel<Levels, ShortList>::next_deadline()
-    const noexcept {
-  if (empty()) {
-    return std::nullopt;
-  }
-  if (!due_.empty()) {
-    return now_;
-  }
-  return earliest_exact ? earliest : find_earliest();
-}
-
-template <class Levels, int ShortList>
-template <class Visit>
-void BasicHierarchicalWheel<Levels, ShortList>::for_each(Visit&& visit) const {
-  for_each_list([&visit](Node& list) {
-    for (const Node* node = list.next; node != &list; node = node->next) {
-      visit(Access::hook(*node));
-    }
-  });
-}
-
-template <class Levels, int ShortList>
-template <class Visit>
-void BasicHierarchicalWheel<Levels, ShortList>::for_each_list(Visit&& visit) const {
-  visit(due_);
-  for (Node& list : slots_) {
-    visit(list);
-  }
-}
-
 extern template class BasicHierarchicalWheel<PowerOfTwoLevels<6>>;
 extern template class BasicHierarchicalWheel<PowerOfTwoLevels<8, 6>>;
 
 }  // namespace carillon
+
+#include "carillon/wheel/internal/hierarchical_wheel_inline.h"

@@ -3,6 +3,7 @@
 //
 //   W1  schedule N timers uniform in 1..60,000 ticks, then cancel all in random order
 //   W2  refresh: N live timeouts of 30,000 ticks, a random one pushed back; a tick each 1,000
+//       (by reschedule, and by postpone)
 //   W3  expire all N of W1 tick by tick, cascades included
 //   W4  ten timers over 10^9 ticks, from next deadline to next deadline
 //   W5  schedule N, cancel all, advance past them: what laziness leaves to be paid later
@@ -108,8 +109,9 @@ void w1_cancel(benchmark::State& state) {
          checksum);
 }
 
-template <class Wheel>
-void w2_refresh(benchmark::State& state) {
+// `refresh(wheel, hook, deadline)`: reschedule, or postpone.
+template <class Wheel, class Refresh>
+void w2(benchmark::State& state, const Refresh& refresh) {
   constexpr std::size_t kRefreshes = 1 << 20;
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
@@ -127,7 +129,7 @@ void w2_refresh(benchmark::State& state) {
     const double once = timed([&] {
       std::size_t until_tick = 1000;
       for (const std::uint32_t i : picks) {
-        wheel.reschedule(load.timers[i], wheel.now() + kTimeout);
+        refresh(wheel, load.timers[i], wheel.now() + kTimeout);
         if (--until_tick == 0) {
           until_tick = 1000;
           // What was not refreshed for the whole timeout goes on as if it had been.
@@ -143,6 +145,18 @@ void w2_refresh(benchmark::State& state) {
   }
   report(state, seconds, static_cast<double>(state.iterations()) * kRefreshes, wheel.size());
   benchmark::DoNotOptimize(checksum);
+}
+
+template <class Wheel>
+void w2_reschedule(benchmark::State& state) {
+  w2<Wheel>(state,
+            [](Wheel& wheel, WheelHook& hook, Tick deadline) { wheel.reschedule(hook, deadline); });
+}
+
+template <class Wheel>
+void w2_postpone(benchmark::State& state) {
+  w2<Wheel>(state,
+            [](Wheel& wheel, WheelHook& hook, Tick deadline) { wheel.postpone(hook, deadline); });
 }
 
 template <class Wheel>
@@ -218,7 +232,8 @@ void w5_in_all(benchmark::State& state) {
 
 CARILLON_BENCH_SIZES(w1_schedule);
 CARILLON_BENCH_SIZES(w1_cancel);
-CARILLON_BENCH_SIZES(w2_refresh);
+CARILLON_BENCH_SIZES(w2_reschedule);
+CARILLON_BENCH_SIZES(w2_postpone);
 CARILLON_BENCH_SIZES(w3_expire);
 CARILLON_BENCH_SIZES(w5_in_all);
 BENCHMARK_TEMPLATE(w4_sparse, HierarchicalWheel)->UseManualTime();

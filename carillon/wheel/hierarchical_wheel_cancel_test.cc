@@ -290,6 +290,66 @@ TYPED_TEST(HierarchicalWheelCancelTest, RescheduleSchedulesWhatWasNot) {
   EXPECT_EQ(this->expired_, (Expiries{{10, 0}, {20, 0}}));
 }
 
+// The idle timeout that every packet pushes back: the store must not make it early or late, nor
+// wake anybody at the old deadline.
+TYPED_TEST(HierarchicalWheelCancelTest, PostponedTimerExpiresAtItsLastDeadlineOnly) {
+  this->wheel_.schedule(this->timer(0), 30);
+  this->wheel_.schedule(this->timer(1), 31);
+  for (Tick now = 1; now <= 5'000; ++now) {
+    this->wheel_.advance(now, this->record());
+    this->wheel_.postpone(this->timer(0), now + 30);
+    if (now % 5 == 0) {
+      EXPECT_EQ(this->wheel_.next_deadline(), now < 31 ? 31 : now + 30);
+    }
+  }
+  EXPECT_EQ(this->expired_, (Expiries{{31, 1}}));
+  EXPECT_EQ(this->drive(), 1);
+  EXPECT_EQ(this->expired_.back(), std::pair(Tick{5'030}, 0));
+}
+
+TYPED_TEST(HierarchicalWheelCancelTest, PostponingFarBeyondOthersDoesNotHideThem) {
+  for (int i = 0; i < 30; ++i) {
+    this->wheel_.schedule(this->timer(i), 5'000);
+  }
+  this->wheel_.schedule(this->timer(30), 70'000);
+  for (int i = 0; i < 30; ++i) {
+    this->wheel_.postpone(this->timer(i), 1'000'000);
+  }
+  EXPECT_EQ(this->wheel_.next_deadline(), 70'000U);
+  for (int i = 0; i < 5; ++i) {
+    this->wheel_.cancel(this->timer(i));
+  }
+  EXPECT_EQ(this->wheel_.advance(2'000'000, this->record()).expired, 26U);
+  EXPECT_EQ(this->expired_.front(), std::pair(Tick{70'000}, 30));
+  EXPECT_EQ(this->expired_.back().first, 1'000'000U);
+}
+
+TYPED_TEST(HierarchicalWheelCancelTest, PostponeToAnEarlierTickOrOfAnIdleTimerIsReschedule) {
+  EXPECT_TRUE(this->wheel_.postpone(this->timer(0), 500));
+  EXPECT_TRUE(this->wheel_.postpone(this->timer(0), 20));
+  EXPECT_EQ(this->wheel_.next_deadline(), 20U);
+  this->wheel_.advance(1'000, this->record());
+  EXPECT_EQ(this->expired_, (Expiries{{20, 0}}));
+}
+
+TYPED_TEST(HierarchicalWheelCancelTest, SinkPostponesItsSlotMates) {
+  for (int i = 0; i < 5; ++i) {
+    this->wheel_.schedule(this->timer(i), 100);
+  }
+  const auto postpone = [&](WheelHook& hook) {
+    this->record()(hook);
+    if (number_of(hook) == 0) {
+      this->wheel_.postpone(this->timer(1), 100);
+      this->wheel_.postpone(this->timer(2), 5'000);
+      this->wheel_.postpone(this->timer(4), 101);
+    }
+  };
+  EXPECT_EQ(this->wheel_.advance(100, postpone), (AdvanceResult{2, false}));
+  EXPECT_EQ(this->wheel_.next_deadline(), 101U);
+  EXPECT_EQ(this->wheel_.advance(5'000, this->record()).expired, 3U);
+  EXPECT_EQ(this->wheel_.size(), 0U);
+}
+
 #ifndef NDEBUG
 TEST(HierarchicalWheelDeathTest, SchedulingTwiceIsABug) {
   HierarchicalWheel wheel;

@@ -28,8 +28,8 @@ inline std::optional<Tick> least_deadline_if_short(const ListNode& list, int lim
 
 }  // namespace internal
 
-template <class Levels, int ShortList>
-BasicHierarchicalWheel<Levels, ShortList>::BasicHierarchicalWheel(Tick now) noexcept : now_(now) {
+template <class Levels>
+BasicHierarchicalWheel<Levels>::BasicHierarchicalWheel(Tick now) noexcept : now_(now) {
   due_.make_empty();
   for (Node& list : slots_) {
     list.make_empty();
@@ -44,26 +44,26 @@ BasicHierarchicalWheel<Levels, ShortList>::BasicHierarchicalWheel(Tick now) noex
   ahead_number_.fill(kNone);
 }
 
-template <class Levels, int ShortList>
-BasicHierarchicalWheel<Levels, ShortList>::~BasicHierarchicalWheel() {
+template <class Levels>
+BasicHierarchicalWheel<Levels>::~BasicHierarchicalWheel() {
   clear();
   if (destroyed_ != nullptr) {
     *destroyed_ = true;
   }
 }
 
-template <class Levels, int ShortList>
-void BasicHierarchicalWheel<Levels, ShortList>::clear() noexcept {
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::clear() noexcept {
   // Bits and rings are left as they are: stale, which they may be.
-  for_each_list([this](Node& list) {
+  for_each_list(*this, [this](Node& list) {
     while (!list.empty()) {
       forget(Access::hook(*list.next));
     }
   });
 }
 
-template <class Levels, int ShortList>
-void BasicHierarchicalWheel<Levels, ShortList>::place_ahead(WheelHook& hook, int level) noexcept {
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::place_ahead(WheelHook& hook, int level) noexcept {
   const Tick deadline = hook.deadline();
   Ring* ring = &at(current_, level);
   while (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline)) {
@@ -79,10 +79,22 @@ void BasicHierarchicalWheel<Levels, ShortList>::place_ahead(WheelHook& hook, int
   }
 }
 
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::place_all(Node& list) noexcept {
+  Node taken;
+  taken.make_empty();
+  taken.append_all(list);
+  while (!taken.empty()) {
+    Node& node = *taken.next;
+    node.unlink();
+    place(Access::hook(node));
+  }
+}
+
 // Moves what is due next, and not after `target`, to due_, and now_ to its tick. If there is
 // nothing, moves now_ to `target` and returns false.
-template <class Levels, int ShortList>
-bool BasicHierarchicalWheel<Levels, ShortList>::load_due(Tick target) noexcept {
+template <class Levels>
+bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
   while (occupied_levels_ != 0) {
     const int level = std::countr_zero(occupied_levels_);
     Ring& ring = at(current_, level);
@@ -90,13 +102,7 @@ bool BasicHierarchicalWheel<Levels, ShortList>::load_due(Tick target) noexcept {
     const Tick number = Levels::child(level, present_parent(level), slot);
     const Tick start = Levels::start(level, number);
     if (start > target) {
-      // Nothing is due before this slot begins; keep what is known better.
-      if (!earliest_exact) {
-        earliest = std::max(earliest, start);
-        earliest_exact = level == 0 && !ring.slots[slot].empty();
-      }
-      now_ = target;
-      return false;
+      break;
     }
     unmark(level, slot);
     if (level > 0) {
@@ -104,9 +110,12 @@ bool BasicHierarchicalWheel<Levels, ShortList>::load_due(Tick target) noexcept {
     } else if (!ring.slots[slot].empty()) {
       now_ = start;
       earliest = start;
-      earliest_exact = false;
+      earliest_exact = true;
       due_.append_all(ring.slots[slot]);
-      return true;
+      if (has_due()) {
+        return true;
+      }
+      earliest_exact = false;
     }
   }
   now_ = target;
@@ -115,9 +124,8 @@ bool BasicHierarchicalWheel<Levels, ShortList>::load_due(Tick target) noexcept {
 
 // Time enters slot `number` of `level`, the first occupied one: brings its timers to finer levels.
 // All finer rings are empty now, and their bits clear.
-template <class Levels, int ShortList>
-void BasicHierarchicalWheel<Levels, ShortList>::enter(int level, Tick number,
-                                                      Tick target) noexcept {
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::enter(int level, Tick number, Tick target) noexcept {
   const Tick start = Levels::start(level, number);
   if (at(ahead_number_, level) == number) {
     now_ = start;
@@ -128,29 +136,30 @@ void BasicHierarchicalWheel<Levels, ShortList>::enter(int level, Tick number,
     }
     return;
   }
-  Node& slot = at(current_, level).slots[Levels::index(level, number)];
-  if (slot.empty()) {
+  Node& list = at(current_, level).slots[Levels::index(level, number)];
+  if (list.empty()) {
     return;
   }
-  // Nothing is due between `start` and the least deadline, so time may as well be there: the timer
-  // goes to the level it is to end on.
-  const Tick least =
-      std::max(earliest, internal::least_deadline_if_short(slot, ShortList).value_or(start));
-  now_ = std::max(start, std::min(least, target));
-  Node list;
-  list.make_empty();
-  list.append_all(slot);
-  while (!list.empty()) {
-    Node& node = *list.next;
-    node.unlink();
-    place(Access::hook(node));
+  // Nothing is due between `start` and the least deadline, so time may as well be there: a lone
+  // timer goes to the level it is to end on, in one step. (If all have been postponed beyond this
+  // slot, others may be due before them.)
+  Tick least = std::max(start, earliest);
+  if (const auto found = internal::least_deadline_if_short(list, Levels::kShortList);
+      found && Levels::number(level, *found) == number) {
+    least = std::max(least, *found);
   }
+  now_ = std::min(least, target);
+  place_all(list);
 }
 
-// The exact next deadline, given that there is one and that due_ is empty.
-template <class Levels, int ShortList>
-Tick BasicHierarchicalWheel<Levels, ShortList>::find_earliest() const noexcept {
-  for (;;) {
+// The exact next deadline, given that there is one.
+template <class Levels>
+Tick BasicHierarchicalWheel<Levels>::find_earliest() noexcept {
+  std::optional<Tick> found;
+  if (has_due()) {
+    found = now_;
+  }
+  while (!found) {
     // The first slot of the finest occupied level; if it has been sorted ahead, the first slot of
     // that ring, and so on down.
     int level = std::countr_zero(occupied_levels_);
@@ -171,49 +180,63 @@ Tick BasicHierarchicalWheel<Levels, ShortList>::find_earliest() const noexcept {
       number = Levels::child(level, number, slot);
     }
     Node& list = ring->slots[slot];
-    if (list.empty()) {
-      if (is_ahead) {
-        ring->occupied.clear(slot);
-      } else {
-        unmark(level, slot);
-      }
-      continue;
+    if (!list.empty()) {
+      found = search(list, level, number);
+    } else if (is_ahead) {
+      ring->occupied.clear(slot);
+    } else {
+      unmark(level, slot);
     }
-    const std::optional<Tick> found =
-        level == 0 ? number : internal::least_deadline_if_short(list, ShortList);
-    if (found) {
-      earliest = *found;
-      earliest_exact = true;
-      return *found;
-    }
-    sort_ahead(level, number, list);
   }
+  earliest = *found;
+  earliest_exact = true;
+  return *found;
+}
+
+// The least deadline in `list`, the first non-empty one: slot `number` of `level`. Or nothing, but
+// then what was in the way has been moved, and a new search comes nearer.
+template <class Levels>
+std::optional<Tick> BasicHierarchicalWheel<Levels>::search(Node& list, int level,
+                                                           Tick number) noexcept {
+  if (level == 0) {
+    while (!list.empty()) {
+      WheelHook& hook = Access::hook(*list.next);
+      if (hook.deadline() == number) {
+        return number;
+      }
+      list.next->unlink();
+      place(hook);
+    }
+    return std::nullopt;
+  }
+  const std::optional<Tick> least = internal::least_deadline_if_short(list, Levels::kShortList);
+  if (!least) {
+    sort_ahead(list, level, number);
+    return std::nullopt;
+  }
+  if (Levels::number(level, *least) != number) {
+    // All have been postponed, and others may be due before them.
+    place_all(list);
+    return std::nullopt;
+  }
+  return least;
 }
 
 // Sorts the timers of slot `number` of `level`, which are `list`, into the ring ahead of the level
 // below.
-template <class Levels, int ShortList>
-void BasicHierarchicalWheel<Levels, ShortList>::sort_ahead(int level, Tick number,
-                                                           Node& list) const noexcept {
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::sort_ahead(Node& list, int level, Tick number) noexcept {
   if (at(ahead_number_, level) != kNone) {
     join_back(level);
   }
   at(ahead_number_, level) = number;
-  Ring& finer = at(ahead_, level - 1);
-  while (!list.empty()) {
-    Node& node = *list.next;
-    node.unlink();
-    const Tick deadline = Access::hook(node).deadline();
-    const int slot = Levels::index(level - 1, Levels::number(level - 1, deadline));
-    finer.slots[slot].append(node);
-    finer.occupied.set(slot);
-  }
+  place_all(list);
 }
 
 // Undoes sort_ahead() of a slot of `level`: joins the lists of the ring below in its list again.
 // Equal deadlines were in one list of the ring, so they keep their order.
-template <class Levels, int ShortList>
-void BasicHierarchicalWheel<Levels, ShortList>::join_back(int level) const noexcept {
+template <class Levels>
+void BasicHierarchicalWheel<Levels>::join_back(int level) noexcept {
   const Tick number = at(ahead_number_, level);
   if (level > 1 && at(ahead_number_, level - 1) != kNone &&
       Levels::parent(level - 1, at(ahead_number_, level - 1)) == number) {
@@ -231,8 +254,8 @@ void BasicHierarchicalWheel<Levels, ShortList>::join_back(int level) const noexc
   at(ahead_number_, level) = kNone;
 }
 
-template <class Levels, int ShortList>
-WheelSnapshot BasicHierarchicalWheel<Levels, ShortList>::snapshot() const {
+template <class Levels>
+WheelSnapshot BasicHierarchicalWheel<Levels>::snapshot() const {
   WheelSnapshot result;
   result.now = now_;
   result.size = size();
@@ -242,18 +265,17 @@ WheelSnapshot BasicHierarchicalWheel<Levels, ShortList>::snapshot() const {
     l.hand = Levels::index(level, Levels::number(level, now_));
     l.counts.resize(static_cast<std::size_t>(Levels::slots(level)));
   }
-  for (const Node* node = due_.next; node != &due_; node = node->next) {
-    ++result.due;
-  }
-  // By deadline and not by list: a slot that was sorted ahead is still that slot.
+  // By deadline and not by list: a slot that was sorted ahead is still that slot, and a postponed
+  // timer is where it will be.
   for_each([&](const WheelHook& hook) {
     const int level = Levels::level_of(now_, hook.deadline());
     const int slot = Levels::index(level, Levels::number(level, hook.deadline()));
     ++result.levels[static_cast<std::size_t>(level)].counts[static_cast<std::size_t>(slot)];
   });
-  if (result.due > 0) {
-    result.levels[0].counts[static_cast<std::size_t>(result.levels[0].hand)] -= result.due;
+  for (const Node* node = due_.next; node != &due_; node = node->next) {
+    result.due += Access::hook(*node).deadline() == now_ ? 1 : 0;
   }
+  result.levels[0].counts[static_cast<std::size_t>(result.levels[0].hand)] -= result.due;
   return result;
 }
 

@@ -14,6 +14,18 @@
 namespace carillon {
 namespace {
 
+// Few timers crowd a small wheel; where nothing is searched, every coarse slot that is asked about
+// is sorted ahead.
+struct FourSlots : PowerOfTwoLevels<2> {
+  static constexpr int kShortList = 0;
+};
+struct TwoSlots : PowerOfTwoLevels<1> {
+  static constexpr int kShortList = 2;
+};
+struct UnevenSlots : PowerOfTwoLevels<1, 7, 3> {
+  static constexpr int kShortList = 1;
+};
+
 template <class Wheel>
 void check_random_program() {
   const auto bytes = *rc::gen::scale(
@@ -30,17 +42,16 @@ RC_GTEST_PROP(HierarchicalWheelProperty, LinuxWheelDoesWhatAMultimapDoes, ()) {
   check_random_program<LinuxWheel>();
 }
 
-// Few timers crowd a small wheel; every slot is sorted ahead and none is searched.
 RC_GTEST_PROP(HierarchicalWheelProperty, WheelOfFourSlotsDoesWhatAMultimapDoes, ()) {
-  check_random_program<BasicHierarchicalWheel<PowerOfTwoLevels<2>, 0>>();
+  check_random_program<BasicHierarchicalWheel<FourSlots>>();
 }
 
 RC_GTEST_PROP(HierarchicalWheelProperty, WheelOfTwoSlotsDoesWhatAMultimapDoes, ()) {
-  check_random_program<BasicHierarchicalWheel<PowerOfTwoLevels<1>, 2>>();
+  check_random_program<BasicHierarchicalWheel<TwoSlots>>();
 }
 
 RC_GTEST_PROP(HierarchicalWheelProperty, UnevenLevelsDoWhatAMultimapDoes, ()) {
-  check_random_program<BasicHierarchicalWheel<PowerOfTwoLevels<1, 7, 3>, 1>>();
+  check_random_program<BasicHierarchicalWheel<UnevenSlots>>();
 }
 
 }  // namespace

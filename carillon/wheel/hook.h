@@ -32,10 +32,9 @@ namespace internal {
 // it; occupancy bits are therefore cleared lazily, by whoever next looks for an occupied slot.
 struct WheelCore {
   std::size_t size = 0;
-  // No timer in the wheel is due before `earliest`; while `earliest_exact`, one is due then. A
-  // cache, hence mutable: next_deadline() fills it.
-  mutable Tick earliest = kLastTick;
-  mutable bool earliest_exact = false;
+  // No timer in the wheel is due before `earliest`; while `earliest_exact`, one is due then.
+  Tick earliest = kLastTick;
+  bool earliest_exact = false;
 
   // Unlinks `hook`, which must be scheduled here.
   inline void forget(WheelHook& hook) noexcept;

@@ -6,9 +6,9 @@
 ///
 /// A geometry numbers the slots of each level from the beginning of time: slot `number` of level
 /// `l` covers the ticks [start(l, number), start(l, number + 1)), and `slots(l)` consecutive ones
-/// make up one slot, their parent, of level l + 1. A wheel needs no more than these functions, so a
-/// geometry that goes unit by unit (1000 ms, 60 s, 60 min, 24 h) fits in by dividing instead of
-/// shifting. Together the levels must cover all 64 bits: no deadline is out of reach.
+/// make up one slot, their parent, of level l + 1. A wheel needs no more than the public members
+/// here, so a geometry that goes unit by unit (1000 ms, 60 s, 60 min, 24 h) fits in by dividing
+/// instead of shifting. Together the levels must cover all 64 bits: no deadline is out of reach.
 
 #include <array>
 #include <bit>
@@ -83,6 +83,10 @@ struct PowerOfTwoLevels {
   }
 
  public:
+  /// Up to this many timers of a coarse slot are searched for the earliest rather than sorted: they
+  /// fit in as many cache lines as the sentinels that sorting would touch.
+  static constexpr int kShortList = 8;
+
   /// Slots in one turn of `level`.
   static constexpr int slots(int level) noexcept { return 1 << bits(level); }
   /// The largest of them.

@@ -27,12 +27,18 @@ inline int number_of(const WheelHook& hook) {
 /// What expired: at which tick, and the timer's number.
 using Expiries = std::vector<std::pair<Tick, int>>;
 
-// A wheel of four slots a level puts every test across several levels; where nothing is searched,
-// every coarse slot that is asked about is sorted ahead.
-using FourSlotWheel = BasicHierarchicalWheel<PowerOfTwoLevels<2>, 0>;
+// Four and two slots a level put every test across several levels; where nothing is searched, every
+// coarse slot that is asked about is sorted ahead.
+struct FourSlots : PowerOfTwoLevels<2> {
+  static constexpr int kShortList = 0;
+};
+struct TwoSlots : PowerOfTwoLevels<1> {
+  static constexpr int kShortList = 1;
+};
 
-using AllGeometries = ::testing::Types<HierarchicalWheel, LinuxWheel, FourSlotWheel,
-                                       BasicHierarchicalWheel<PowerOfTwoLevels<1>, 1>>;
+using AllGeometries =
+    ::testing::Types<HierarchicalWheel, LinuxWheel, BasicHierarchicalWheel<FourSlots>,
+                     BasicHierarchicalWheel<TwoSlots>>;
 
 template <class WheelType>
 class WheelFixture : public ::testing::Test {

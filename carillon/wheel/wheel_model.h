@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -46,9 +47,22 @@ class WheelModel {
     return deadline;
   }
 
+  /// As cancel and schedule; but unless `deadline` is earlier, or it is due already, the timer
+  /// loses its place in the order of its tick.
+  Tick postpone(int id, Tick deadline) {
+    const auto at = find(id);
+    const bool keeps_order = at == timers_.end() || deadline < at->first || at->first <= now_;
+    cancel(id);
+    deadline = schedule(id, deadline);
+    if (!keeps_order) {
+      unordered_.insert(id);
+    }
+    return deadline;
+  }
+
   bool cancel(int id) {
-    const auto same = [id](const auto& timer) { return timer.second == id; };
-    const auto found = std::find_if(timers_.begin(), timers_.end(), same);
+    unordered_.erase(id);
+    const auto found = find(id);
     if (found != timers_.end()) {
       timers_.erase(found);
       return true;
@@ -56,9 +70,20 @@ class WheelModel {
     return std::erase(after_end_, id) > 0;
   }
 
+  [[nodiscard]] bool is_before_all_others(int id) {
+    const auto found = find(id);
+    if (found == timers_.end()) {
+      return timers_.empty() && after_end_.size() == 1;
+    }
+    const auto next = std::next(found);
+    return found == timers_.begin() && (next == timers_.end() || next->first > found->first) &&
+           (after_end_.empty() || found->first < kLastTick);
+  }
+
   void clear() {
     timers_.clear();
     after_end_.clear();
+    unordered_.clear();
   }
 
   /// Are timers due that a budget left behind?
@@ -84,16 +109,32 @@ class WheelModel {
     return true;
   }
 
-  /// Takes the timer to which step() moved.
-  int take() {
-    const int id = timers_.begin()->second;
-    timers_.erase(timers_.begin());
-    return id;
+  /// Takes `id`, which has expired; false if it was not its turn at the tick to which step() moved.
+  bool take(int id) {
+    const auto found = find(id);
+    if (found == timers_.end() || found->first != now_) {
+      return false;
+    }
+    bool its_turn = true;
+    if (!unordered_.contains(id)) {
+      for (auto before = timers_.begin(); before != found; ++before) {
+        its_turn &= unordered_.contains(before->second);
+      }
+    }
+    cancel(id);
+    return its_turn;
   }
 
  private:
+  std::multimap<Tick, int>::iterator find(int id) {
+    return std::find_if(timers_.begin(), timers_.end(),
+                        [id](const auto& timer) { return timer.second == id; });
+  }
+
   Tick now_;
   std::multimap<Tick, int> timers_;
+  // Those that were postponed.
+  std::set<int> unordered_;
   // Scheduled when now_ was kLastTick already.
   std::vector<int> after_end_;
 };
@@ -122,13 +163,28 @@ class WheelLockstep {
     if (timer(id).scheduled()) {
       reschedule(id, deadline);
     } else {
-      insert(id, deadline, [&] { return wheel_->schedule(timer(id), deadline); });
+      insert(
+          id, [&] { return model_.schedule(id, deadline); },
+          [&] { return wheel_->schedule(timer(id), deadline); });
     }
   }
 
   void reschedule(int id, Tick deadline) {
-    forget(id);
-    insert(id, deadline, [&] { return wheel_->reschedule(timer(id), deadline); });
+    insert(
+        id,
+        [&] {
+          model_.cancel(id);
+          return model_.schedule(id, deadline);
+        },
+        [&] { return wheel_->reschedule(timer(id), deadline); });
+  }
+
+  void postpone(int id, Tick deadline)
+    requires requires(Wheel& wheel, WheelHook& hook) { wheel.postpone(hook, Tick{0}); }
+  {
+    insert(
+        id, [&] { return model_.postpone(id, deadline); },
+        [&] { return wheel_->postpone(timer(id), deadline); });
   }
 
   void cancel(int id) {
@@ -246,32 +302,35 @@ class WheelLockstep {
   [[nodiscard]] Timer& timer(int id) { return *timers_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const Timer& timer(int id) const { return *timers_[static_cast<std::size_t>(id)]; }
 
-  // Takes `id` out of the model; if it may have been the earliest, the wheel need not know the
-  // earliest any more.
-  bool forget(int id) {
+  // If `id`, which goes away, may be the earliest, the wheel need not know the earliest any more.
+  void note_removal(int id) {
     if (scheduled(id) && deadline(id) <= model_.next_deadline()) {
       fresh_ = false;
     }
+  }
+
+  bool forget(int id) {
+    note_removal(id);
     return model_.cancel(id);
   }
 
-  template <class Insert>
-  void insert(int id, Tick deadline, const Insert& insert_in_wheel) {
-    const auto earliest = model_.next_deadline();
-    const Tick wanted = model_.schedule(id, deadline);
-    const bool told = insert_in_wheel();
-    const bool truth = !earliest || wanted < *earliest;
-    require(timer(id).scheduled(), "timer ", id, " is not scheduled after schedule");
-    require(this->deadline(id) == wanted, "deadline: ", this->deadline(id), ", not ", wanted);
-    require(told == truth || (!told && !fresh_), "earliest: ", told, " for ", wanted);
+  template <class InModel, class InWheel>
+  void insert(int id, const InModel& in_model, const InWheel& in_wheel) {
+    note_removal(id);
+    const Tick wanted = in_model();
+    const bool told = in_wheel();
+    require(scheduled(id), "timer ", id, " is not scheduled after schedule");
+    require(deadline(id) == wanted, "deadline: ", deadline(id), ", not ", wanted);
+    require(told == model_.is_before_all_others(id) || (!told && !fresh_), "said ", told, " for ",
+            wanted);
     check();
   }
 
   void expire(Timer& expired, Tick target) {
     fresh_ = false;
     require(model_.step(target), "expired early: ", expired.deadline());
-    const int id = model_.take();
-    require(expired.id == id, "expired ", expired.id, " instead of ", id);
+    const int id = expired.id;
+    require(model_.take(id), "timer ", id, " expired out of turn at ", model_.now());
     require(!expired.scheduled(), "timer ", id, " is still scheduled in its sink");
     require(expired.deadline() == model_.now(), "expired at ", model_.now());
     check();

@@ -94,7 +94,9 @@ class WheelProgram {
 
   template <class Lockstep>
   void operate(Lockstep& wheels) {
-    switch (next_byte() % 16) {
+    switch (next_byte() % 18) {
+      case 16:
+      case 17: postpone(wheels); break;
       case 0:
       case 1:
       case 2:
@@ -136,6 +138,17 @@ class WheelProgram {
       case 14: advance(wheels, wheels.next_deadline().value_or(wheels.now()), kUnlimited); break;
       default: rarely(wheels); break;
     }
+  }
+
+  // From its own deadline, or else mostly earlier deadlines would be drawn.
+  template <class Lockstep>
+  void postpone(Lockstep& wheels) {
+    const int id = next_id();
+    const Tick deadline = next_byte() % 2 == 0
+                              ? decode_tick(wheels)
+                              : saturating_add(wheels.deadline(id), next_bytes(1 + id % 3));
+    log_ << "\npostpone " << id << " to " << deadline;
+    wheels.postpone(id, deadline);
   }
 
   template <class Lockstep>
@@ -181,7 +194,8 @@ class WheelProgram {
 
   template <class Lockstep>
   void react(Lockstep& wheels, int expired) {
-    switch (next_byte() % 12) {
+    switch (next_byte() % 13) {
+      case 12: postpone(wheels); break;
       case 0:
       case 1:
       case 2: {
