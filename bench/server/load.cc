@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 
 #include "bench/server/interrupt.h"
 #include "bench/server/peers.h"
@@ -13,12 +14,40 @@
 namespace carillon::bench {
 namespace {
 
+// Counts from its construction what passes: time, and CPU time of both sides.
+class Stopwatch {
+ public:
+  Stopwatch(const ServerProcess& server, Instant now)
+      : server_(server),
+        began_(now),
+        server_cpu_s_(server.cpu_seconds()),
+        client_cpu_s_(own_cpu_seconds()) {}
+
+  [[nodiscard]] LoadOutcome read(Instant now) const {
+    LoadOutcome outcome;
+    outcome.seconds = std::chrono::duration<double>(now - began_).count();
+    outcome.server_cpu_s = server_.cpu_seconds() - server_cpu_s_;
+    outcome.client_cpu_s = own_cpu_seconds() - client_cpu_s_;
+    return outcome;
+  }
+
+ private:
+  const ServerProcess& server_;
+  Instant began_;
+  double server_cpu_s_;
+  double client_cpu_s_;
+};
+
 // What all connections of one put load share.
 struct PutState {
   const PutLoad& load;
+  const ServerProcess& server;
   Bodies bodies{kBodyBytes};
   std::uint64_t begun = 0;
   std::uint64_t acknowledged = 0;
+  std::uint64_t acknowledged_before = 0;  // while warming up
+  std::optional<Stopwatch> watch{};       // once warm
+  Instant warm_at{};
   Instant stop_at{};
   WallTime wall_began{};  // Redis is told points in time,
   Instant began{};        // counted on from here
@@ -41,6 +70,10 @@ class Putter : public Conversation {
       if (acknowledges(reply)) ++acknowledged;
     }
     state_.acknowledged += acknowledged;
+    if (!state_.watch && read_at >= state_.warm_at) {
+      state_.acknowledged_before = state_.acknowledged;
+      state_.watch.emplace(state_.server, read_at);
+    }
     unanswered_ -= static_cast<int>(acknowledged);
     state_.now = read_at;
     if (read_at < state_.stop_at) {
@@ -98,13 +131,9 @@ class RedisPutter final : public Putter {
 }  // namespace
 
 LoadOutcome run_timed(Engine& engine, const ServerProcess& server) {
-  LoadOutcome outcome;
-  const double server_before = server.cpu_seconds();
-  const double client_before = own_cpu_seconds();
-  outcome.seconds = std::chrono::duration<double>(engine.run(kLoadLimit)).count();
-  outcome.client_cpu_s = own_cpu_seconds() - client_before;
-  outcome.server_cpu_s = server.cpu_seconds() - server_before;
-  return outcome;
+  const Stopwatch watch(server, SteadyClock().now());
+  engine.run(kLoadLimit);
+  return watch.read(SteadyClock().now());
 }
 
 void refuse_reply(std::string_view what, const Reply& reply) {
@@ -112,10 +141,7 @@ void refuse_reply(std::string_view what, const Reply& reply) {
 }
 
 LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const ServerProcess& server) {
-  PutState state{load};
-  state.began = state.now = SteadyClock().now();
-  state.wall_began = SystemCalendar().now();
-  state.stop_at = saturating_add(state.began, load.max_time);
+  PutState state{load, server};
   std::vector<std::unique_ptr<Putter>> putters;
   Engine engine(server.port());
   for (int i = 0; i < load.window.connections; ++i) {
@@ -126,8 +152,18 @@ LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const Serve
     }
     engine.add(*putters.back());
   }
-  LoadOutcome outcome = run_timed(engine, server);
-  outcome.jobs = state.acknowledged;
+  state.began = state.now = SteadyClock().now();
+  state.wall_began = SystemCalendar().now();
+  state.warm_at = state.began + load.warm_up;
+  state.stop_at = saturating_add(state.warm_at, load.max_time);
+  if (load.warm_up == Span(0)) state.watch.emplace(server, state.began);
+  engine.run(kLoadLimit);
+  if (!state.watch || state.acknowledged == state.acknowledged_before) {
+    throw BenchError("all was over while warming up");
+  }
+  LoadOutcome outcome = state.watch->read(SteadyClock().now());
+  outcome.jobs = state.acknowledged - state.acknowledged_before;
+  outcome.jobs_before = state.acknowledged_before;
   return outcome;
 }
 

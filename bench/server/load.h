@@ -31,12 +31,14 @@ struct PutLoad {
   std::uint32_t delay_s = 0;
   std::uint64_t max_jobs = 0;  ///< It ends after so many jobs,
   Span max_time = kForever;    ///< or when no more are begun, whichever is first.
+  Span warm_up = Span(0);      ///< What comes back within this is done, but not counted.
   std::uint64_t first_id = 0;  ///< Ids are the client's business with Redis only.
 };
 
 /// What a load did and what it took.
 struct LoadOutcome {
   std::uint64_t jobs = 0;
+  std::uint64_t jobs_before = 0;  ///< While warming up; not in `jobs`.
   double seconds = 0;
   double server_cpu_s = 0;
   double client_cpu_s = 0;

@@ -67,7 +67,11 @@ int conclude(const std::vector<Verdict>& verdicts, const Ledger& ledger) {
   for (const Verdict& verdict : verdicts) {
     if (verdict.met) continue;
     status = kShort;
-    if (!verdict.measured) continue;  // its reason stands above
+    if (!verdict.measured) {
+      // A peer that is not installed has been named above; one left out by --peer has not.
+      if (ledger.missing().empty()) fmt::print("not judged: {}\n", verdict.target->name);
+      continue;
+    }
     fmt::print("falls short: {}: {:.2f}, to reach {} {:g}\n", verdict.target->name,
                *verdict.measured, to_string(verdict.target->bound), verdict.limit);
   }

@@ -35,9 +35,9 @@ constexpr Scale kFullScale = {
 // The same rates for a shorter time: all of it, peers included, in under a minute.
 constexpr Scale kCheckScale = {
     .reps = 3,
-    .put_time = milliseconds(500),
+    .put_time = milliseconds(400),
     .put_max_jobs = 1'000'000,
-    .single_put_time = milliseconds(400),
+    .single_put_time = milliseconds(300),
     .cycle_jobs = 25'000,
     .memory_reps = 1,
     .memory_jobs = 100'000,

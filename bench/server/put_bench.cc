@@ -29,12 +29,10 @@ Measurement measure_put(std::string_view peer, const Options& options, Window wi
   load.window = window;
   load.delay_s = delay.seconds;
   load.max_jobs = options.scale.put_max_jobs;
-  load.max_time = kWarmUp;
-  const LoadOutcome warm_up = run_put_load(load, peer, running.server());
-  load.first_id = warm_up.jobs;
   load.max_time = time;
+  load.warm_up = kWarmUp;
   const LoadOutcome outcome = run_put_load(load, peer, running.server());
-  verify_jobs_put(peer, running.port(), warm_up.jobs + outcome.jobs);
+  verify_jobs_put(peer, running.port(), outcome.jobs_before + outcome.jobs);
 
   Measurement m;
   m.params = {{"connections", window.connections},
