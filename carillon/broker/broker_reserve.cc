@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reserving: who gets which job, and who waits.
+
+#include <algorithm>
+#include <chrono>
+
+#include "carillon/base/check.h"
+#include "carillon/broker/internal/state.h"
+
+namespace carillon::broker {
+
+using internal::kNeverMs;
+using internal::kNil;
+
+namespace {
+
+// In the last second of a held job's ttr a reserve is told kDeadlineSoon instead of waiting.
+constexpr std::int64_t kMarginMs = 1'000;
+
+}  // namespace
+
+void Broker::State::reserve(const Command& command, Session& s) {
+  s.blocked_verb = Verb::kReserve;
+  s.ticket = command.ticket;
+  s.give_up_ms = command.timeout ? due_after(*command.timeout) : kNeverMs;
+  if (command.timeout && *command.timeout <= Span::zero()) s.give_up_ms = now_ms_;
+  try_reserve(s);
+}
+
+/// Serves the reserve or reserve-job noted in the session, or lets it wait.
+void Broker::State::try_reserve(Session& s) {
+  if (s.blocked_verb == Verb::kReserveJob) {
+    Command again;
+    again.verb = Verb::kReserveJob;
+    again.ticket = s.ticket;
+    again.id = s.blocked_id;
+    return reserve_job(again, s);
+  }
+  if (Job* job = best_ready(s)) return grant(*job, s);
+  if (margin_begins_ms(s) <= now_ms_) return reply(s.ticket, Answer::kDeadlineSoon, 0);
+  if (s.give_up_ms <= now_ms_) return reply(s.ticket, Answer::kTimedOut, 0);
+  wait(s);
+}
+
+/// The most urgent ready job of all watched tubes that are not paused; null if there is none.
+internal::Job* Broker::State::best_ready(const Session& s) {
+  if (!available_) return nullptr;
+  const Tube* best = nullptr;
+  for (const std::uint32_t w : s.watches) {
+    const Tube& tube = tubes_[watches_[w].tube];
+    if (tube.paused || tube.ready.empty()) continue;
+    if (best == nullptr || tube.ready.top_key() < best->ready.top_key()) best = &tube;
+  }
+  return best == nullptr ? nullptr : &jobs_[best->ready.top()];
+}
+
+void Broker::State::reserve_job(const Command& command, Session& s) {
+  s.blocked_verb = Verb::kReserveJob;
+  s.ticket = command.ticket;
+  Job* job = find_or_near(command.id);
+  if (job == nullptr && may_be_far(command.id)) {
+    return fetch_for(command.id, Verb::kReserveJob, command.ticket, s, false);
+  }
+  if (job == nullptr || job->state == JobState::kReserved) {
+    return reply(command.ticket, Answer::kNotFound, needs_all());
+  }
+  grant(*job, s);
+}
+
+/// Reserves `job` for the reserve or reserve-job noted in the session, and answers it.
+void Broker::State::grant(Job& job, Session& s) {
+  leave(job);
+  ++jobs_.mutable_history(job).reserves;
+  enter_reserved(job, s, due_after(std::chrono::milliseconds(job.ttr_ms.get())));
+  if (job.body) {
+    reply_job(s.ticket, Answer::kReserved, job.id, job.body, needs_job(job));
+  } else {
+    s.blocked = Blocked::kBody;
+    s.blocked_id = job.id;
+    fetch_for(job.id, s.blocked_verb, s.ticket, s, true);
+  }
+}
+
+void Broker::State::wait(Session& s) {
+  s.blocked = Blocked::kWaiting;
+  for (const std::uint32_t w : s.watches) {
+    Watch& watch = watches_[w];
+    Tube& tube = tubes_[watch.tube];
+    watch.prev = tube.last_waiting;
+    watch.next = kNil;
+    (tube.last_waiting == kNil ? tube.first_waiting : watches_[tube.last_waiting].next) = w;
+    tube.last_waiting = w;
+    ++tube.waiting_count;
+  }
+  const std::int64_t deadline = std::min(s.give_up_ms, margin_begins_ms(s));
+  if (deadline != kNeverMs) wheel_.reschedule(s, tick(deadline));
+}
+
+/// Pre: the session waits.
+void Broker::State::end_wait(Session& s) {
+  s.blocked = Blocked::kNo;
+  wheel_.cancel(s);
+  for (const std::uint32_t w : s.watches) {
+    Watch& watch = watches_[w];
+    Tube& tube = tubes_[watch.tube];
+    (watch.prev == kNil ? tube.first_waiting : watches_[watch.prev].next) = watch.next;
+    (watch.next == kNil ? tube.last_waiting : watches_[watch.next].prev) = watch.prev;
+    watch.prev = watch.next = kNil;
+    --tube.waiting_count;
+  }
+}
+
+/// Ends the session's reserve, if it has one without an answer.
+void Broker::State::cancel_reserve(Session& s) {
+  if (s.blocked == Blocked::kWaiting || s.blocked == Blocked::kBody) cancel_blocked(s);
+}
+
+/// Ends whatever the session waits for, without a reply.
+void Broker::State::cancel_blocked(Session& s) {
+  switch (s.blocked) {
+    case Blocked::kNo: break;
+    case Blocked::kWaiting: end_wait(s); break;
+    case Blocked::kBody: {
+      drop_fetch_waiter(s);
+      // The client never saw that it has it.
+      Command back;
+      back.id = s.blocked_id;
+      s.blocked = Blocked::kNo;
+      unreserve(back, s);
+      break;
+    }
+    case Blocked::kFetch: drop_fetch_waiter(s); break;
+    case Blocked::kFar: {
+      Tube& tube = tubes_[s.blocked_tube];
+      std::erase_if(tube.far->questions,
+                    [&](const FarQuestion& question) { return question.session == s.index; });
+      drop_far_if_idle(tube);
+      break;
+    }
+  }
+  s.blocked = Blocked::kNo;
+  std::erase(sessions_to_retry_, s.id);
+}
+
+void Broker::State::end_waiting(SessionId id, WallTime now) {
+  enter(now);
+  Session& s = session(id);
+  if (s.blocked != Blocked::kWaiting) return;
+  end_wait(s);
+  reply(s.ticket, Answer::kTimedOut, 0);
+}
+
+/// A tube may have what somebody waits for.
+void Broker::State::note_ready(Tube& tube) {
+  if (tube.waiting_count == 0 || tube.to_be_served) return;
+  tube.to_be_served = true;
+  tubes_to_serve_.push_back(tube.index);
+}
+
+/// Gives ready jobs to those who wait on `tube`, the longest waiting first; each gets the most
+/// urgent job of all the tubes it watches.
+void Broker::State::serve(Tube& tube) {
+  while (!tube.paused && !tube.ready.empty() && tube.first_waiting != kNil) {
+    Session& s = sessions_[watches_[tube.first_waiting].session];
+    end_wait(s);
+    grant(*best_ready(s), s);
+  }
+}
+
+/// When the margin of the held job whose reservation ends first begins.
+std::int64_t Broker::State::margin_begins_ms(Session& s) {
+  const std::uint32_t soonest = soonest_held(s);
+  return soonest == kNil ? kNeverMs : jobs_[soonest].deadline_ms() - kMarginMs;
+}
+
+/// The hook of a waiting session has expired.
+void Broker::State::time_is_up(Session& s) {
+  if (s.blocked != Blocked::kWaiting) return;
+  const std::int64_t margin_ms = margin_begins_ms(s);
+  if (margin_ms <= now_ms_ || s.give_up_ms <= now_ms_) {
+    end_wait(s);
+    reply(s.ticket, margin_ms <= now_ms_ ? Answer::kDeadlineSoon : Answer::kTimedOut, 0);
+    return;
+  }
+  // The job that it was for has gone since.
+  const std::int64_t deadline = std::min(s.give_up_ms, margin_ms);
+  if (deadline != kNeverMs) wheel_.reschedule(s, tick(deadline));
+}
+
+}  // namespace carillon::broker

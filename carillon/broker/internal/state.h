@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The inside of Broker. Its methods lie in broker_*.cc, by what they are about.
+///
+/// Three layers, each using only those above it:
+///
+///     moves      take a job into and out of a state: counts, lists, heap, hook     broker_jobs.cc
+///     writes     append to the batch being filled                                  broker_batch.cc
+///     commands   decide, move, write, reply                                        the others
+///
+/// A command that makes jobs ready only notes the tube; settle_waiters(), the last step of every
+/// call, gives ready jobs to those who wait. So between two calls no session waits while a job that
+/// it could have is ready, and of several jobs that became ready in one call the most urgent goes
+/// first.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "carillon/broker/broker.h"
+#include "carillon/broker/internal/job_table.h"
+#include "carillon/broker/internal/session.h"
+#include "carillon/broker/internal/slab.h"
+#include "carillon/broker/internal/tube.h"
+#include "carillon/wheel/hierarchical_wheel.h"
+
+namespace carillon::broker {
+
+class Broker::State {
+ public:
+  State(const BrokerOptions& options, Effects& effects);
+
+  void open_session(SessionId id);
+  void close_session(SessionId id, WallTime now);
+  void end_waiting(SessionId id, WallTime now);
+  Outcome execute(Command command, WallTime now);
+  bool advance(WallTime now, std::size_t budget);
+  [[nodiscard]] std::optional<WallTime> next_deadline() const;
+
+  [[nodiscard]] bool has_batch() const { return !filling_->empty(); }
+  [[nodiscard]] std::size_t batch_mutations() const { return filling_->mutations.size(); }
+  [[nodiscard]] std::size_t batch_bytes() const { return filling_->bytes; }
+  [[nodiscard]] std::unique_ptr<Batch> take_batch(std::unique_ptr<Batch> recycled);
+  void on_durable(CommitSeq seq);
+
+  void on_fetched(JobId id, std::optional<StoredJob> stored, WallTime now);
+  void on_fetch_failed(JobId id, WallTime now);
+  void on_scanned(TubeNumber number, FarChunk chunk, WallTime now);
+  void on_scan_failed(TubeNumber number, WallTime now);
+
+  void begin_recovery();
+  void restore_partition(const PartitionRecord& record);
+  void restore_tube(const TubeRecord& record);
+  void restore_job(StoredJob stored);
+  void finish_recovery(WallTime now, const TimeAnchor& anchor);
+  [[nodiscard]] bool available() const { return available_; }
+  void checkpoint(WallTime now);
+
+  [[nodiscard]] PartitionStats stats() const;
+  [[nodiscard]] Lateness lateness() const { return lateness_; }
+  void check_invariants() const;
+
+ private:
+  using Job = internal::Job;
+  using Tube = internal::Tube;
+  using Session = internal::Session;
+  using Watch = internal::Watch;
+  using Blocked = internal::Blocked;
+  using DueKey = internal::DueKey;
+  using FarJobs = internal::FarJobs;
+  using FarQuestion = internal::FarQuestion;
+
+  /// Who waits for a fetch, and with which command.
+  struct FetchWaiter {
+    std::uint32_t session = internal::kNil;
+    Verb verb = Verb::kPeek;
+    Ticket ticket;
+  };
+  /// A fetch in flight; at most one a job.
+  struct PendingFetch {
+    std::vector<FetchWaiter> waiters;
+    /// The job is, or since the fetch was asked for has been, in memory: memory knows the truth and
+    /// only the body is wanted.
+    bool known = false;
+  };
+  /// A reservation to be re-established after a recovery.
+  struct SavedReservation {
+    SessionId session = 0;
+    JobId job = 0;
+    std::int64_t deadline_ms = 0;
+    JobHistory history;
+    CommitSeq ended_in = 0;  ///< The batch with the delete, release or bury that ended it.
+  };
+  /// A far job put in the batch being filled, where the store cannot see it yet.
+  struct FarPut {
+    JobId id = 0;
+    std::uint32_t tube = internal::kNil;
+    std::int64_t due_ms = 0;
+    std::size_t mutation = 0;
+    bool far = true;  ///< False once it was made near after all.
+  };
+  struct PutBodies {
+    CommitSeq seq = 0;
+    std::vector<std::uint32_t> jobs;
+  };
+
+  // Time and replies. (broker.cc)
+  void enter(WallTime now);
+  void settle_waiters();
+  [[nodiscard]] std::int64_t due_after(Span span) const;
+  [[nodiscard]] Tick tick(std::int64_t ms) const { return static_cast<Tick>(ms < 0 ? 0 : ms); }
+  /// What a reply must wait for that shows the effect of batch `seq`.
+  [[nodiscard]] CommitSeq needs(CommitSeq seq) const { return seq <= durable_ ? 0 : seq; }
+  [[nodiscard]] CommitSeq needs_all() const {
+    return needs(filling_->empty() ? filling_->seq - 1 : filling_->seq);
+  }
+  [[nodiscard]] CommitSeq needs_job(const Job& job) const;
+  void reply(const Ticket& ticket, Answer answer, CommitSeq needs);
+  void reply_count(const Ticket& ticket, Answer answer, std::uint64_t count, CommitSeq needs);
+  void reply_job(const Ticket& ticket, Answer answer, JobId id, Body body, CommitSeq needs);
+  template <class Detail>
+  void reply_detail(const Ticket& ticket, Detail detail, CommitSeq needs);
+  void dispatch(Command& command, Session& session);
+  void refuse(const Command& command, Session& session);
+
+  // Sessions and tubes. (broker_tubes.cc)
+  [[nodiscard]] Session& session(SessionId id);
+  [[nodiscard]] Tube* find_tube(std::string_view name);
+  [[nodiscard]] Tube* find_or_make_tube(std::string_view name);
+  Tube& make_tube(std::string_view name);
+  [[nodiscard]] TubeNumber unused_number();
+  [[nodiscard]] bool is_default(const Tube& tube) const {
+    return options_.owns_default_tube && tube.name == internal::kDefaultTube;
+  }
+  void remove_if_unused(Tube& tube);
+  void forget_tube(Tube& tube);
+  void use(const Command& command, Session& session);
+  void watch(const Command& command, Session& session);
+  void ignore(const Command& command, Session& session);
+  void stop_using(Session& session);
+  void stop_watching(Session& session, std::size_t position);
+  void pause_tube(const Command& command);
+  void unpause(Tube& tube);
+
+  // Moves. (broker_jobs.cc)
+  void count(Tube& tube, const Job& job, int change);
+  void enter_ready(Job& job);
+  void enter_delayed(Job& job, std::int64_t due_ms);
+  void enter_buried(Job& job);
+  void enter_reserved(Job& job, Session& session, std::int64_t deadline_ms);
+  void leave(Job& job);
+  void forget_job(Job& job);
+  void give_back(Job& job);
+  [[nodiscard]] std::uint32_t soonest_held(Session& session);
+  void set_body(Job& job, Body body);
+  void drop_body(Job& job);
+
+  // Writes. (broker_batch.cc)
+  Mutation& append(Mutation::Kind kind, Place place);
+  void fill_record(JobRecord& record, const Job& job, JobState state) const;
+  void write_put(Job& job, const Body& body);
+  void write_update(Job& job, std::uint64_t bury_order = 0);
+  void write_erase(const Job& job);
+  void write_tube(Tube& tube);
+  void write_partition();
+  void reserve_ids();
+  JobId take_id();
+  void keep_bodies_within_budget(CommitSeq durable);
+
+  // Commands. (broker_commands.cc)
+  void put(Command& command);
+  void del(const Command& command, Session& session);
+  void erase(Job& job);
+  void release(const Command& command, Session& session);
+  void bury(const Command& command, Session& session);
+  void touch(const Command& command, Session& session);
+  void kick(const Command& command, Session& session);
+  void kick_one(Job& job);
+  void kick_job(const Command& command, Session& session);
+  void unreserve(const Command& command, Session& session);
+  [[nodiscard]] Job* held(JobId id, const Session& session);
+  void note_ended(const Job& job, const Session& session);
+
+  // Reserving. (broker_reserve.cc)
+  void reserve(const Command& command, Session& session);
+  void try_reserve(Session& session);
+  void reserve_job(const Command& command, Session& session);
+  [[nodiscard]] Job* best_ready(const Session& session);
+  void grant(Job& job, Session& session);
+  void wait(Session& session);
+  void end_wait(Session& session);
+  void cancel_reserve(Session& session);
+  void cancel_blocked(Session& session);
+  void serve(Tube& tube);
+  void note_ready(Tube& tube);
+  [[nodiscard]] std::int64_t margin_begins_ms(Session& session);
+  void time_is_up(Session& session);
+
+  // Time. (broker_time.cc)
+  bool turn_wheel(std::size_t budget);
+  void on_expired(internal::BrokerHook& hook);
+  void on_due(Job& job);
+  void on_ttr_over(Job& job);
+  void note_lateness(std::int64_t due_ms);
+
+  // Reads. (broker_reads.cc)
+  void peek(const Command& command, Session& session);
+  void peek_ready(const Command& command, Session& session);
+  void peek_delayed(const Command& command, Session& session);
+  void peek_buried(const Command& command, Session& session);
+  void show(Job& job, const Ticket& ticket, Session& session);
+  [[nodiscard]] bool may_be_far(JobId id) const;
+  void fetch_for(JobId id, Verb verb, const Ticket& ticket, Session& session, bool known);
+  void resume(const FetchWaiter& waiter, JobId id, const std::optional<StoredJob>& stored);
+  void resume_in_memory(const FetchWaiter& waiter, Job& job);
+  void resume_far(const FetchWaiter& waiter, const StoredJob& stored);
+  void fail_fetch(JobId id);
+  void drop_fetch_waiter(const Session& session);
+
+  // Far jobs. (broker_far.cc)
+  void put_far(Tube& tube, JobRecord&& record, Body&& body);
+  FarJobs& far_of(Tube& tube);
+  void one_less_far(Tube& tube);
+  void drop_far_if_idle(Tube& tube);
+  Job& add_from_record(Tube& tube, const JobRecord& record, Place place);
+  Job& settle(Tube& tube, const JobRecord& record);
+  void erase_far(Tube& tube, const JobRecord& record);
+  void note_gone(Tube& tube, JobId id);
+  [[nodiscard]] Job* find_or_near(JobId id);
+  Job& make_near(FarPut& put);
+  void make_soonest_near(Tube& tube, std::int64_t until_ms, std::size_t limit);
+  void find_first_in_batch(Tube& tube);
+  void schedule_load(Tube& tube);
+  void load(Tube& tube);
+  void go_on_loading(Tube& tube);
+  void scan(Tube& tube, std::int64_t until_ms, std::size_t limit);
+  void ask_far(Tube& tube, FarQuestion question);
+  [[nodiscard]] bool answer_far(Tube& tube, FarQuestion& question);
+
+  // Statistics. (broker_stats.cc)
+  [[nodiscard]] JobStats job_stats(const Job& job) const;
+  [[nodiscard]] JobStats far_job_stats(const JobRecord& record, const Tube& tube) const;
+  void stats_job(const Command& command, Session& session);
+  void stats_tube(const Command& command);
+  void list_tubes(const Command& command);
+
+  // Recovery. (broker_recovery.cc)
+  void save_reservations();
+  void drop_everything();
+  void pass_ids_below(JobId limit);
+  void reestablish(const SavedReservation& saved);
+
+  // Invariants. (broker_check.cc)
+  void check_jobs() const;
+  void check_tube(const Tube& tube) const;
+  void check_session(const Session& session) const;
+
+  const BrokerOptions options_;
+  Effects& effects_;
+  const std::int64_t horizon_ms_;
+
+  // The last time any call was made.
+  WallTime now_{};
+  std::int64_t now_ms_ = 0;
+  bool available_ = false;
+
+  // Before whatever has hooks in it, so that it dies after them.
+  HierarchicalWheel wheel_;
+
+  internal::JobTable jobs_;
+  internal::Slab<Tube, 6> tubes_;
+  internal::Slab<Session, 6> sessions_;
+  internal::Slab<Watch, 6> watches_;
+  absl::flat_hash_map<std::string_view, std::uint32_t> tube_by_name_;  // Views into Tube::name.
+  absl::flat_hash_map<TubeNumber, std::uint32_t> tube_by_number_;
+  absl::flat_hash_map<SessionId, std::uint32_t> session_by_id_;
+  std::uint32_t first_tube_ = internal::kNil;
+  std::uint32_t last_tube_ = internal::kNil;
+
+  // Near jobs by state; far ones are counted apart.
+  JobCounts counts_;
+  std::uint64_t far_count_ = 0;
+  std::uint64_t total_jobs_ = 0;
+  std::uint64_t timeouts_ = 0;
+  std::uint64_t body_bytes_ = 0;
+  Lateness lateness_;
+
+  JobId next_id_;
+  JobId ids_reserved_until_ = 0;  // Ids below this may be given out without a PartitionRecord.
+  TubeNumber next_tube_number_ = 1;
+  std::uint64_t next_bury_order_ = 1;
+  TimeAnchor anchor_;
+  std::int64_t latest_written_ms_ = 0;
+
+  std::unique_ptr<Batch> filling_;
+  CommitSeq durable_ = 0;
+  // Where this batch's PartitionRecord is, if it has one.
+  CommitSeq partition_record_seq_ = 0;
+  // Far jobs put in this batch, by ascending id, and far or settled ones erased in it.
+  std::vector<FarPut> far_puts_;
+  absl::flat_hash_map<JobId, std::uint32_t> erased_from_afar_;
+  // Jobs put, batch by batch, whose bodies may leave memory once they are durable.
+  std::vector<std::uint32_t> put_bodies_;
+  std::deque<PutBodies> put_bodies_in_flight_;
+  std::uint32_t body_sweep_ = 0;
+
+  absl::flat_hash_map<JobId, PendingFetch> fetches_;
+
+  // Work left for settle_waiters().
+  std::vector<std::uint32_t> tubes_to_serve_;
+  std::vector<SessionId> sessions_to_retry_;
+  std::vector<SessionId> sessions_timed_out_;
+
+  // Reservations that ended in batches that are not durable yet, oldest first; and, during a
+  // recovery, all that are to be re-established.
+  std::deque<SavedReservation> ended_;
+  std::vector<SavedReservation> saved_;
+  // Buried jobs seen by restore_job, to be sorted.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> restored_buried_;
+};
+
+}  // namespace carillon::broker
