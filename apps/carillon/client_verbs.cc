@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// carillon put | reserve | delete | peek | stats | ls: a client on the command line.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/carillon/verbs.h"
+#include "carillon/protocol/beanstalk/request.h"
+#include "carillon/server/beanstalk_client.h"
+#include "carillon/server/units.h"
+
+namespace carillon::app {
+namespace {
+
+using server::BeanstalkClient;
+using Answer = BeanstalkClient::Answer;
+
+/// What went wrong, on its way to main.
+struct Failure {
+  ExitStatus status;
+  std::string message;
+};
+
+/// What every client verb has.
+struct Target {
+  std::string server = "127.0.0.1:11300";
+  std::string patience = "5s";
+};
+
+template <class T>
+T value_or_fail(Result<T> result, ExitStatus status) {
+  if (!result) throw Failure{status, result.error().message};
+  return std::move(*result);
+}
+
+Span span_of(const std::string& text, const char* option) {
+  Result<Span> span = server::parse_duration(text);
+  if (!span) throw Failure{kUsage, fmt::format("{}: {}", option, span.error().message)};
+  return *span;
+}
+
+std::uint32_t wire_seconds(const std::string& text, const char* option) {
+  return server::ceil_seconds(span_of(text, option));
+}
+
+BeanstalkClient connect(const Target& target) {
+  const server::Endpoint at = value_or_fail(server::Endpoint::parse(target.server), kUsage);
+  return value_or_fail(BeanstalkClient::connect(at, span_of(target.patience, "--patience")),
+                       kServerError);
+}
+
+/// An answer whose first word is `word`; NOT_FOUND and the like are failures with status 1,
+/// anything else with 3.
+Answer expect(Result<Answer> result, std::string_view word) {
+  Answer answer = value_or_fail(std::move(result), kServerError);
+  if (answer.is(word)) return answer;
+  const bool absent =
+      answer.is("NOT_FOUND") || answer.is("TIMED_OUT") || answer.is("DEADLINE_SOON");
+  throw Failure{absent ? kNotFound : kServerError, answer.line};
+}
+
+void check_tube(const std::string& tube) {
+  if (!protocol::beanstalk::is_tube_name(tube)) {
+    throw Failure{kUsage, fmt::format("--tube: '{}' is not 1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( "
+                                      "), the first of them not '-'",
+                                      tube)};
+  }
+}
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out.append("\\").append(1, c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out += '"';
+}
+
+/// A job, with whatever bytes its body has: as they are, or as one line of JSON.
+void print_job(const Answer& answer, bool json) {
+  if (json) {
+    fmt::print("{{\"id\":{},\"size\":{},\"body\":{}}}\n", answer.id(), answer.body.size(),
+               json_string(answer.body));
+  } else {
+    fmt::print(stderr, "{}\n", answer.id());
+    std::fwrite(answer.body.data(), 1, answer.body.size(), stdout);
+    if (!answer.body.ends_with('\n')) std::fputc('\n', stdout);
+  }
+}
+
+// The verbs.
+
+struct Put {
+  Target target;
+  std::string tube = "default";
+  std::string delay = "0s";
+  std::string ttr = "60s";
+  std::uint32_t priority = 1024;
+  std::string body = "-";
+
+  void run() const {
+    check_tube(tube);
+    const std::uint32_t delay_s = wire_seconds(delay, "--delay");
+    const std::uint32_t ttr_s = wire_seconds(ttr, "--ttr");
+    std::string bytes = body;
+    if (body == "-") {
+      bytes.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    }
+    BeanstalkClient client = connect(target);
+    expect(client.ask("use " + tube), "USING");
+    fmt::print("{}\n", expect(client.put(priority, delay_s, ttr_s, bytes), "INSERTED").id());
+  }
+};
+
+struct Reserve {
+  Target target;
+  std::vector<std::string> tubes = {"default"};
+  std::string timeout = "0s";
+  bool forever = false;
+  bool remove = false;
+  bool json = false;
+
+  void run() const {
+    for (const std::string& tube : tubes) check_tube(tube);
+    const Span wait = forever ? kForever : span_of(timeout, "--timeout");
+    BeanstalkClient client = connect(target);
+    bool ignore_default = true;
+    for (const std::string& tube : tubes) {
+      ignore_default = ignore_default && tube != "default";
+      expect(client.ask("watch " + tube), "WATCHING");
+    }
+    if (ignore_default) expect(client.ask("ignore default"), "WATCHING");
+    const std::string line =
+        forever ? "reserve" : fmt::format("reserve-with-timeout {}", server::ceil_seconds(wait));
+    const Answer job = expect(client.ask_waiting(line, wait), "RESERVED");
+    // First what the caller came for: once deleted it exists nowhere else.
+    print_job(job, json);
+    if (std::fflush(stdout) != 0) throw Failure{kServerError, "the job could not be written out"};
+    if (remove) expect(client.ask(fmt::format("delete {}", job.id())), "DELETED");
+  }
+};
+
+struct Delete {
+  Target target;
+  std::vector<std::uint64_t> ids;
+
+  void run() const {
+    BeanstalkClient client = connect(target);
+    std::vector<std::uint64_t> missing;
+    for (const std::uint64_t id : ids) {
+      const Answer answer = value_or_fail(client.ask(fmt::format("delete {}", id)), kServerError);
+      if (answer.is("NOT_FOUND")) {
+        missing.push_back(id);
+      } else if (!answer.is("DELETED")) {
+        throw Failure{kServerError, answer.line};
+      }
+    }
+    if (!missing.empty()) {
+      throw Failure{kNotFound, fmt::format("not found, or reserved by another connection: {}",
+                                           fmt::join(missing, " "))};
+    }
+  }
+};
+
+struct Peek {
+  Target target;
+  std::uint64_t id = 0;
+  std::string tube = "default";
+  std::string state = "ready";
+  bool json = false;
+
+  void run() const {
+    check_tube(tube);
+    BeanstalkClient client = connect(target);
+    if (id != 0) {
+      print_job(expect(client.ask(fmt::format("peek {}", id)), "FOUND"), json);
+      return;
+    }
+    expect(client.ask("use " + tube), "USING");
+    print_job(expect(client.ask("peek-" + state), "FOUND"), json);
+  }
+};
+
+/// "key: value" lines without the head and without quotes.
+std::vector<std::pair<std::string, std::string>> fields_of(const std::string& document) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::istringstream lines(document);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    std::string value = line.substr(colon + 2);
+    if (value.size() >= 2 && value.front() == '"') value = value.substr(1, value.size() - 2);
+    fields.emplace_back(line.substr(0, colon), std::move(value));
+  }
+  return fields;
+}
+
+std::string field(const std::vector<std::pair<std::string, std::string>>& fields,
+                  std::string_view key) {
+  for (const auto& [name, value] : fields) {
+    if (name == key) return value;
+  }
+  throw Failure{kServerError, fmt::format("the server's statistics have no {}", key)};
+}
+
+struct Stats {
+  Target target;
+  std::string tube;
+  std::uint64_t job = 0;
+
+  void run() const {
+    std::string line = "stats";
+    if (!tube.empty()) {
+      check_tube(tube);
+      line = "stats-tube " + tube;
+    } else if (job != 0) {
+      line = fmt::format("stats-job {}", job);
+    }
+    BeanstalkClient client = connect(target);
+    const auto fields = fields_of(expect(client.ask(line), "OK").body);
+    std::size_t width = 0;
+    for (const auto& [name, value] : fields) width = std::max(width, name.size());
+    for (const auto& [name, value] : fields) fmt::print("{:<{}}  {}\n", name, width, value);
+  }
+};
+
+struct List {
+  Target target;
+
+  void run() const {
+    BeanstalkClient client = connect(target);
+    const std::string names = expect(client.ask("list-tubes"), "OK").body;
+    constexpr const char* kKeys[] = {"current-jobs-ready",    "current-jobs-delayed",
+                                     "current-jobs-reserved", "current-jobs-buried",
+                                     "current-watching",      "current-waiting"};
+    fmt::print("{:>10} {:>10} {:>10} {:>10} {:>9} {:>8}  {}\n", "ready", "delayed", "reserved",
+               "buried", "watching", "waiting", "tube");
+    std::istringstream lines(names);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("- ")) continue;
+      const std::string tube = line.substr(2);
+      const Answer answer = value_or_fail(client.ask("stats-tube " + tube), kServerError);
+      if (answer.is("NOT_FOUND")) continue;  // It has gone since.
+      const auto fields = fields_of(answer.body);
+      std::vector<std::string> values;
+      for (const char* key : kKeys) values.push_back(field(fields, key));
+      fmt::print("{:>10} {:>10} {:>10} {:>10} {:>9} {:>8}  {}\n", values[0], values[1], values[2],
+                 values[3], values[4], values[5], tube);
+    }
+  }
+};
+
+// Their options.
+
+CLI::App* add_verb(CLI::App& program, const char* name, const char* description, Target& target) {
+  CLI::App* verb = program.add_subcommand(name, description);
+  verb->add_option("-s,--server", target.server, "Address of the server: HOST:PORT or unix:PATH")
+      ->capture_default_str()
+      ->envname("CARILLON_SERVER")
+      ->type_name("ADDRESS");
+  verb->add_option("--patience", target.patience, "How long to wait for the server")
+      ->capture_default_str()
+      ->type_name("TIME");
+  return verb;
+}
+
+template <class Verb>
+void on_call(CLI::App* app, const char* name, std::shared_ptr<Verb> verb, int& status) {
+  app->callback([name, verb, &status] {
+    try {
+      verb->run();
+    } catch (const Failure& failure) {
+      fmt::print(stderr, "carillon {}: {}\n", name, failure.message);
+      status = failure.status;
+    }
+  });
+}
+
+void add_put(CLI::App& program, int& status) {
+  auto verb = std::make_shared<Put>();
+  CLI::App* app = add_verb(program, "put", "Put a job and print its id", verb->target);
+  app->add_option("-t,--tube", verb->tube, "Tube to put it into")->capture_default_str();
+  app->add_option("-d,--delay", verb->delay, "When it becomes ready; whole seconds, rounded up")
+      ->capture_default_str()
+      ->type_name("TIME");
+  app->add_option("--ttr", verb->ttr,
+                  "How long a worker may have it; whole seconds, rounded up, at least one")
+      ->capture_default_str()
+      ->type_name("TIME");
+  app->add_option("-p,--priority", verb->priority, "0 is the most urgent")->capture_default_str();
+  app->add_option("BODY", verb->body, "The body; - or nothing: standard input")->type_name("");
+  on_call(app, "put", verb, status);
+}
+
+void add_reserve(CLI::App& program, int& status) {
+  auto verb = std::make_shared<Reserve>();
+  CLI::App* app = add_verb(program, "reserve",
+                           "Reserve a job and print it; unless it is deleted it is ready again after",
+                           verb->target);
+  app->add_option("-t,--tube", verb->tubes, "Tube to take it from; may be repeated")
+      ->capture_default_str()
+      ->expected(1)
+      ->allow_extra_args(false);
+  CLI::Option* timeout = app->add_option("--timeout", verb->timeout,
+                                         "How long to wait for one; whole seconds, rounded up")
+                             ->capture_default_str()
+                             ->type_name("TIME");
+  app->add_flag("--wait", verb->forever, "Wait for ever")->excludes(timeout);
+  app->add_flag("--delete", verb->remove, "Delete it once it has been printed");
+  app->add_flag("--json", verb->json, "Print one line of JSON: id, size, body");
+  on_call(app, "reserve", verb, status);
+}
+
+void add_delete(CLI::App& program, int& status) {
+  auto verb = std::make_shared<Delete>();
+  CLI::App* app = add_verb(program, "delete", "Delete jobs", verb->target);
+  app->add_option("ID", verb->ids, "Their ids")->required()->type_name("");
+  on_call(app, "delete", verb, status);
+}
+
+void add_peek(CLI::App& program, int& status) {
+  auto verb = std::make_shared<Peek>();
+  CLI::App* app = add_verb(
+      program, "peek", "Print a job without reserving it: that with the id, or the next of a tube",
+      verb->target);
+  CLI::Option* id = app->add_option("ID", verb->id, "Its id")->type_name("");
+  app->add_option("-t,--tube", verb->tube, "Tube to look into")
+      ->capture_default_str()
+      ->excludes(id);
+  app->add_option("--state", verb->state, "ready, delayed or buried")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"ready", "delayed", "buried"}))
+      ->type_name("STATE")
+      ->excludes(id);
+  app->add_flag("--json", verb->json, "Print one line of JSON: id, size, body");
+  on_call(app, "peek", verb, status);
+}
+
+void add_stats(CLI::App& program, int& status) {
+  auto verb = std::make_shared<Stats>();
+  CLI::App* app = add_verb(program, "stats", "Print the statistics of the server, a tube or a job",
+                           verb->target);
+  CLI::Option* tube = app->add_option("-t,--tube", verb->tube, "Of this tube");
+  app->add_option("-j,--job", verb->job, "Of the job with this id")->excludes(tube);
+  on_call(app, "stats", verb, status);
+}
+
+void add_ls(CLI::App& program, int& status) {
+  auto verb = std::make_shared<List>();
+  on_call(add_verb(program, "ls", "List the tubes and what is in them", verb->target), "ls", verb,
+          status);
+}
+
+}  // namespace
+
+void add_client_verbs(CLI::App& program, int& status) {
+  add_put(program, status);
+  add_reserve(program, status);
+  add_delete(program, status);
+  add_peek(program, status);
+  add_stats(program, status);
+  add_ls(program, status);
+}
+
+}  // namespace carillon::app

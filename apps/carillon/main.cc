@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// carillon: the server and its command line.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "apps/carillon/verbs.h"
+#include "carillon/server/server.h"
+
+namespace {
+
+constexpr const char* kDescription =
+    "Durable delayed jobs: a server that speaks beanstalkd's protocol, and a client for it.";
+constexpr const char* kFooter =
+    "\nDurations: 500ms, 30s, 5m, 2h, 1d; a bare number is seconds. Sizes: 65535, 64KiB, 16MiB, "
+    "1GiB.\n"
+    "Exit status: 0 done; 1 not found, or nothing in time; 2 wrong usage; 3 cannot connect, or an\n"
+    "error of the server.";
+
+int run(int argc, char** argv) {
+  CLI::App program{kDescription, "carillon"};
+  program.require_subcommand(1);
+  program.footer(kFooter);
+  int status = carillon::app::kOk;
+  carillon::app::add_serve(program, status);
+  carillon::app::add_client_verbs(program, status);
+  program.add_subcommand("version", "Print the version")->callback([] {
+    fmt::print("carillon {}\n", carillon::server::version());
+  });
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int result = program.exit(error);
+    return result == 0 ? carillon::app::kOk : carillon::app::kUsage;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "carillon: {}\n", error.what());
+    return carillon::app::kServerError;
+  }
+}

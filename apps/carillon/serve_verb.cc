@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// carillon serve
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/carillon/verbs.h"
+#include "carillon/server/options.h"
+#include "carillon/server/server.h"
+
+namespace carillon::app {
+namespace {
+
+using server::LogLevel;
+using server::Option;
+using server::ServerOptions;
+
+/// What was said on the command line, by option name.
+struct CommandLine {
+  std::string config;
+  std::map<std::string, std::vector<std::string>, std::less<>> values;
+  bool print_config = false;
+};
+
+std::string help_of(const Option& option) {
+  std::string text(option.help);
+  if (!text.ends_with('.')) text += '.';
+  const ServerOptions defaults;
+  if (option.kind == Option::Kind::kFlag) return text;
+  text += fmt::format(" [{}]", option.value(defaults));
+  const std::string limits = option.limits();
+  return limits.empty() ? text : text + fmt::format(" ({})", limits);
+}
+
+const char* type_of(Option::Kind kind) {
+  switch (kind) {
+    case Option::Kind::kFlag: return "";
+    case Option::Kind::kCount: return "N";
+    case Option::Kind::kSize: return "SIZE";
+    case Option::Kind::kDuration: return "TIME";
+    case Option::Kind::kText: return "TEXT";
+    case Option::Kind::kEndpoints: return "ADDRESS";
+  }
+  return "";
+}
+
+void add_options(CLI::App& verb, CommandLine& line) {
+  for (const Option& option : server::option_table()) {
+    const std::string flag = "--" + std::string(option.name);
+    std::vector<std::string>& values = line.values[std::string(option.name)];
+    if (option.kind == Option::Kind::kFlag) {
+      verb.add_flag_callback(flag, [&values] { values = {"true"}; }, help_of(option));
+    } else {
+      CLI::Option* added = verb.add_option(flag, values, help_of(option));
+      added->type_name(type_of(option.kind))->expected(1)->allow_extra_args(false);
+      if (option.kind != Option::Kind::kEndpoints) {
+        added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
+    }
+  }
+}
+
+/// The file first, then the command line over it.
+Result<ServerOptions> options_of(const CommandLine& line) {
+  ServerOptions options;
+  if (!line.config.empty()) {
+    if (Result<void> loaded = server::load_config(line.config, options); !loaded) {
+      return std::move(loaded).error();
+    }
+  }
+  for (const Option& option : server::option_table()) {
+    const std::vector<std::string>& values = line.values.at(std::string(option.name));
+    if (values.empty()) continue;
+    if (option.kind == Option::Kind::kEndpoints) options.listen.clear();
+    for (const std::string& value : values) {
+      if (Result<void> set = option.set(options, value); !set) {
+        return std::move(set).error().prefixed("--" + std::string(option.name));
+      }
+    }
+  }
+  if (Result<void> checked = server::check_options(options); !checked) {
+    return std::move(checked).error();
+  }
+  return options;
+}
+
+/// The configuration as a file that would give it.
+void print_config(const ServerOptions& options) {
+  for (const Option& option : server::option_table()) {
+    if (option.kind == Option::Kind::kEndpoints) {
+      std::string list;
+      for (const server::Endpoint& endpoint : options.listen) {
+        list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", endpoint.to_string());
+      }
+      fmt::print("{} = [{}]\n", option.name, list);
+    } else if (option.kind == Option::Kind::kFlag || option.kind == Option::Kind::kCount) {
+      fmt::print("{} = {}\n", option.name, option.value(options));
+    } else {
+      fmt::print("{} = \"{}\"\n", option.name, option.value(options));
+    }
+  }
+}
+
+spdlog::level::level_enum level_named(const std::string& name) {
+  if (name == "off") return spdlog::level::off;
+  return spdlog::level::from_str(name);
+}
+
+/// To stderr, a line a message; safe from any thread.
+server::Server::Log make_log(const std::string& level) {
+  auto logger = std::make_shared<spdlog::logger>("carillon",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->set_level(level_named(level));
+  logger->flush_on(spdlog::level::info);
+  return [logger](LogLevel importance, std::string_view message) {
+    switch (importance) {
+      case LogLevel::kInfo: logger->info("{}", message); return;
+      case LogLevel::kWarning: logger->warn("{}", message); return;
+      case LogLevel::kError: logger->error("{}", message); return;
+    }
+  };
+}
+
+int serve(const CommandLine& line) {
+  Result<ServerOptions> options = options_of(line);
+  if (!options) {
+    fmt::print(stderr, "carillon serve: {}\n", options.error().message);
+    return kUsage;
+  }
+  if (line.print_config) {
+    print_config(*options);
+    return kOk;
+  }
+  const server::Server::Log log = make_log(options->log_level);
+  Result<std::unique_ptr<server::Server>> started = server::Server::start(*options, log);
+  if (!started) {
+    log(LogLevel::kError, started.error().message);
+    return kServerError;
+  }
+  const bool clean = (*started)->run();
+  started->reset();
+  log(LogLevel::kInfo, clean ? "stopped" : "stopped, but not cleanly");
+  return clean ? kOk : kServerError;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, int& status) {
+  CLI::App* verb = program.add_subcommand("serve", "Run the server");
+  verb->footer(
+      "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable, end.\n"
+      "SIGUSR1: refuse puts with DRAINING from now on.\n"
+      "Every option can stand in the file of --config as NAME = VALUE (TOML); flags override it.");
+  auto line = std::make_shared<CommandLine>();
+  verb->add_option("--config", line->config, "TOML file with any of the options below")
+      ->type_name("FILE");
+  add_options(*verb, *line);
+  verb->add_flag("--print-config", line->print_config,
+                 "Print the options as they would be used, as a file for --config, and end.");
+  verb->callback([line, &status] { status = serve(*line); });
+}
+
+}  // namespace carillon::app

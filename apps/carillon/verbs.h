@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The verbs of the command line. Each adds its subcommand to the program and, when that was given,
+/// leaves the exit status in `status`.
+
+#include <CLI/CLI.hpp>
+
+namespace carillon::app {
+
+/// The exit status of every verb.
+enum ExitStatus : int {
+  kOk = 0,
+  kNotFound = 1,     ///< No such job or tube; nothing to reserve in time.
+  kUsage = 2,        ///< The command line or the configuration is wrong.
+  kServerError = 3,  ///< Cannot connect, no answer in time, or an answer that is an error; `serve`:
+                     ///< cannot start, or the stop was not clean.
+};
+
+void add_serve(CLI::App& program, int& status);
+/// put, reserve, delete, peek, stats, ls.
+void add_client_verbs(CLI::App& program, int& status);
+
+}  // namespace carillon::app

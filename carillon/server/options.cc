@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/options.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "carillon/base/check.h"
+#include "carillon/server/partitions.h"
+#include "carillon/server/units.h"
+
+namespace carillon::server {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kHourMs = 3'600'000;
+/// Of numbers that have no limit of their own; the largest that TOML can say.
+constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error", "off"};
+
+constexpr Option flag(std::string_view name, bool ServerOptions::* where, std::string_view help) {
+  Option option{name, Option::Kind::kFlag, help};
+  option.flag = where;
+  return option;
+}
+constexpr Option text(std::string_view name, std::string ServerOptions::* where,
+                      std::string_view help, std::span<const std::string_view> words = {}) {
+  Option option{name, Option::Kind::kText, help, 0, 0, words};
+  option.text = where;
+  return option;
+}
+constexpr Option number(std::string_view name, Option::Kind kind,
+                        std::uint64_t ServerOptions::* where, std::uint64_t least,
+                        std::uint64_t most, std::string_view help) {
+  Option option{name, kind, help, least, most};
+  option.number = where;
+  return option;
+}
+constexpr Option count(std::string_view name, std::uint64_t ServerOptions::* where,
+                       std::uint64_t least, std::uint64_t most, std::string_view help) {
+  return number(name, Option::Kind::kCount, where, least, most, help);
+}
+constexpr Option size(std::string_view name, std::uint64_t ServerOptions::* where,
+                      std::uint64_t least, std::uint64_t most, std::string_view help) {
+  return number(name, Option::Kind::kSize, where, least, most, help);
+}
+constexpr Option duration(std::string_view name, Span ServerOptions::* where,
+                          std::uint64_t least_ms, std::uint64_t most_ms, std::string_view help) {
+  Option option{name, Option::Kind::kDuration, help, least_ms, most_ms};
+  option.duration = where;
+  return option;
+}
+
+constexpr Option kOptions[] = {
+    Option{
+        "listen", Option::Kind::kEndpoints,
+        "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. There is no "
+        "authentication: think before you leave the loopback"},
+    text("data", &ServerOptions::data,
+         "Folder of the jobs; made if it does not exist. An answer that promises a job is sent "
+         "after "
+         "the job is on its disk"),
+    flag("memory", &ServerOptions::memory, "Keep jobs in memory only; they end with the process"),
+    count(
+        "partitions", &ServerOptions::partitions, 1, kMaxPartitions,
+        "Parts that the tubes are spread over, each with a thread of its own if there are several. "
+        "Fixed when the folder is made"),
+    size("max-job-size", &ServerOptions::max_job_size, 0, protocol::beanstalk::kMaxJobSizeCap,
+         "Largest body of a job; a larger one is answered JOB_TOO_BIG"),
+    duration("horizon", &ServerOptions::horizon, 1'000, 24 * kHourMs,
+             "A job due later than this from now waits on disk only and costs no memory"),
+    size("body-budget", &ServerOptions::body_budget, 0, kMost,
+         "Bodies kept in memory by each partition; beyond it they are read back from the disk when "
+         "they are reserved. Not with --memory"),
+    count("max-jobs-in-memory", &ServerOptions::max_jobs_in_memory, 0, kMost,
+          "Jobs held in memory by each partition; beyond it a put is answered OUT_OF_MEMORY. 0: no "
+          "limit"),
+    count("max-tubes", &ServerOptions::max_tubes, 1, 1'000'000'000,
+          "Tubes of each partition; beyond it what would make one is answered OUT_OF_MEMORY"),
+    count("max-connections", &ServerOptions::max_connections, 1, 10'000'000,
+          "Connections at a time, as far as the limit of open files allows; one more is answered "
+          "OUT_OF_MEMORY and closed"),
+    size("max-unsent", &ServerOptions::max_unsent, 1024, kGiB,
+         "Answers that a connection may leave unread before its commands are no longer read"),
+    count("max-unanswered", &ServerOptions::max_unanswered, 1, 10'000'000,
+          "Commands of a connection in work before no more are read"),
+    size("max-unanswered-size", &ServerOptions::max_unanswered_size, 1, 64 * kGiB,
+         "Bodies in those commands before no more are read"),
+    count("max-batch-mutations", &ServerOptions::max_batch_mutations, 1, 100'000'000,
+          "Changes of a partition waiting for the disk before no commands are read"),
+    size("max-batch-size", &ServerOptions::max_batch_size, 1, 64 * kGiB,
+         "Bodies in those changes before no commands are read"),
+    size("memtable-size", &ServerOptions::memtable_size, kMiB, 64 * kGiB,
+         "Memory of the store for what is written and not sorted yet"),
+    size("block-cache-size", &ServerOptions::block_cache_size, kMiB, 1024 * kGiB,
+         "Memory of the store for what is read"),
+    size("max-log-size", &ServerOptions::max_log_size, kMiB, 1024 * kGiB,
+         "Log that a start after a kill has to replay at most"),
+    size("min-free-space", &ServerOptions::min_free_space, 0, 1024 * kGiB,
+         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on"),
+    flag("accept-loss", &ServerOptions::accept_loss,
+         "Open a folder even if jobs that were promised are missing from it"),
+    duration(
+        "drain-timeout", &ServerOptions::drain_timeout, 0, kHourMs,
+        "On SIGTERM, the time to answer what has been received before the process ends anyway"),
+    text("log-level", &ServerOptions::log_level, "Least important messages to log on stderr",
+         kLogLevels),
+};
+
+Error out_of_range(const Option& option, std::string_view value) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: {} is out of range ({})", option.name, value, option.limits())};
+}
+
+Result<void> set_number(const Option& option, ServerOptions& options, std::string_view value) {
+  std::uint64_t parsed = 0;
+  if (option.kind == Option::Kind::kSize) {
+    Result<std::uint64_t> bytes = parse_size(value);
+    if (!bytes) return std::move(bytes).error().prefixed(option.name);
+    parsed = *bytes;
+  } else {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+    if (error != std::errc() || end != value.data() + value.size()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: '{}' is not a number", option.name, value)};
+    }
+  }
+  if (parsed < option.least || parsed > option.most) return out_of_range(option, value);
+  options.*option.number = parsed;
+  return {};
+}
+
+Result<void> set_duration(const Option& option, ServerOptions& options, std::string_view value) {
+  Result<Span> span = parse_duration(value);
+  if (!span) return std::move(span).error().prefixed(option.name);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
+  if (std::cmp_less(ms, option.least) || std::cmp_greater(ms, option.most)) {
+    return out_of_range(option, value);
+  }
+  options.*option.duration = *span;
+  return {};
+}
+
+Result<void> set_text(const Option& option, ServerOptions& options, std::string_view value) {
+  const auto& words = option.words;
+  if (!words.empty() && std::find(words.begin(), words.end(), value) == words.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: '{}' is not one of {}", option.name, value, option.limits())};
+  }
+  if (value.empty()) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", option.name)};
+  }
+  options.*option.text = value;
+  return {};
+}
+
+/// A value of the file as text that set() takes, if its type is one that the option allows.
+Result<std::string> text_of(const Option& option, const toml::node& node) {
+  using Kind = Option::Kind;
+  if (const auto* flag_value = node.as_boolean(); flag_value && option.kind == Kind::kFlag) {
+    return std::string(flag_value->get() ? "true" : "false");
+  }
+  if (const auto* integer = node.as_integer();
+      integer && (option.kind == Kind::kCount || option.kind == Kind::kSize)) {
+    return std::to_string(integer->get());
+  }
+  if (const auto* string = node.as_string();
+      string && option.kind != Kind::kFlag && option.kind != Kind::kCount) {
+    return string->get();
+  }
+  const std::string_view wanted = option.kind == Kind::kFlag       ? "true or false"
+                                  : option.kind == Kind::kCount    ? "a number"
+                                  : option.kind == Kind::kSize     ? "a number of bytes or a string"
+                                  : option.kind == Kind::kDuration ? "a string such as \"30s\""
+                                                                   : "a string";
+  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: has to be {}", option.name, wanted)};
+}
+
+Result<void> set_from_node(const Option& option, const toml::node& node, ServerOptions& options) {
+  if (option.kind == Option::Kind::kEndpoints) {
+    options.listen.clear();
+    if (const toml::array* list = node.as_array()) {
+      for (const toml::node& item : *list) {
+        Result<std::string> item_text = text_of(option, item);
+        if (!item_text) return std::move(item_text).error();
+        if (Result<void> set = option.set(options, *item_text); !set) return set;
+      }
+      if (options.listen.empty()) {
+        return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", option.name)};
+      }
+      return {};
+    }
+  }
+  Result<std::string> value = text_of(option, node);
+  if (!value) return std::move(value).error();
+  return option.set(options, *value);
+}
+
+}  // namespace
+
+Result<void> Option::set(ServerOptions& options, std::string_view value) const {
+  switch (kind) {
+    case Kind::kFlag:
+      if (value != "true" && value != "false") {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{}: '{}' is neither true nor false", name, value)};
+      }
+      options.*flag = value == "true";
+      return {};
+    case Kind::kCount:
+    case Kind::kSize: return set_number(*this, options, value);
+    case Kind::kDuration: return set_duration(*this, options, value);
+    case Kind::kText: return set_text(*this, options, value);
+    case Kind::kEndpoints: {
+      Result<Endpoint> endpoint = Endpoint::parse(value);
+      if (!endpoint) return std::move(endpoint).error().prefixed(name);
+      options.listen.push_back(*endpoint);
+      return {};
+    }
+  }
+  CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
+}
+
+std::string Option::value(const ServerOptions& options) const {
+  switch (kind) {
+    case Kind::kFlag: return options.*flag ? "true" : "false";
+    case Kind::kCount: return std::to_string(options.*number);
+    case Kind::kSize: return format_size(options.*number);
+    case Kind::kDuration: return format_duration(options.*duration);
+    case Kind::kText: return options.*text;
+    case Kind::kEndpoints: {
+      std::string list;
+      for (const Endpoint& endpoint : options.listen) {
+        list.append(list.empty() ? "" : " ").append(endpoint.to_string());
+      }
+      return list;
+    }
+  }
+  CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
+}
+
+std::string Option::limits() const {
+  switch (kind) {
+    case Kind::kFlag: return "true, false";
+    case Kind::kCount:
+      return most == kMost ? fmt::format("at least {}", least)
+                           : fmt::format("{} to {}", least, most);
+    case Kind::kSize:
+      return most == kMost ? fmt::format("at least {}", format_size(least))
+                           : fmt::format("{} to {}", format_size(least), format_size(most));
+    case Kind::kDuration:
+      return fmt::format(
+          "{} to {}", format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(least))),
+          format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(most))));
+    case Kind::kText: return fmt::format("{}", fmt::join(words, ", "));
+    case Kind::kEndpoints: return "";
+  }
+  CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
+}
+
+std::span<const Option> option_table() { return kOptions; }
+
+Result<void> parse_config(std::string_view text, std::string_view name, ServerOptions& options) {
+  toml::table table;
+  try {
+    table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}:{}: {}", name, error.source().begin.line, error.description())};
+  }
+  for (const auto& [key, node] : table) {
+    const std::string_view wanted = key.str();
+    const auto place = [&, line = key.source().begin.line] {
+      return fmt::format("{}:{}", name, line);
+    };
+    const auto found = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                    [&](const Option& option) { return option.name == wanted; });
+    if (found == std::end(kOptions)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: there is no option '{}'", place(), wanted)};
+    }
+    if (Result<void> set = set_from_node(*found, node, options); !set) {
+      return std::move(set).error().prefixed(place());
+    }
+  }
+  return {};
+}
+
+Result<void> load_config(const std::string& path, ServerOptions& options) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("the configuration file {} cannot be read", path)};
+  }
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return parse_config(text, path, options);
+}
+
+Result<void> check_options(const ServerOptions& options) {
+  if (options.listen.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "listen: there has to be an address"};
+  }
+  if (options.memory && options.data != ServerOptions{}.data) {
+    return Error{ErrorCode::kInvalidArgument, "memory and data exclude each other"};
+  }
+  return {};
+}
+
+}  // namespace carillon::server

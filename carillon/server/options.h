@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// What a server can be told, in one table that the command line, the configuration file and the
+/// reference page are made from.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/base/result.h"
+#include "carillon/base/time.h"
+#include "carillon/protocol/beanstalk/request.h"
+#include "carillon/server/endpoint.h"
+
+namespace carillon::server {
+
+/// The options of `carillon serve`, with their defaults. Meaning, unit and limits of each: the
+/// table option_table(), and docs/reference/config.md.
+struct ServerOptions {
+  std::vector<Endpoint> listen = {Endpoint{}};
+  std::string data = "carillon-data";
+  bool memory = false;
+  std::uint64_t partitions = 1;
+  std::uint64_t max_job_size = protocol::beanstalk::kDefaultMaxJobSize;
+  Span horizon = std::chrono::minutes(5);
+  std::uint64_t body_budget = std::uint64_t{64} << 20;
+  std::uint64_t max_jobs_in_memory = 0;
+  std::uint64_t max_tubes = 100'000;
+  std::uint64_t max_connections = 16'384;
+  std::uint64_t max_unsent = std::uint64_t{1} << 20;
+  std::uint64_t max_unanswered = 16'384;
+  std::uint64_t max_unanswered_size = std::uint64_t{16} << 20;
+  std::uint64_t max_batch_mutations = 50'000;
+  std::uint64_t max_batch_size = std::uint64_t{32} << 20;
+  std::uint64_t memtable_size = std::uint64_t{48} << 20;
+  std::uint64_t block_cache_size = std::uint64_t{48} << 20;
+  std::uint64_t max_log_size = std::uint64_t{128} << 20;
+  std::uint64_t min_free_space = std::uint64_t{128} << 20;
+  bool accept_loss = false;
+  Span drain_timeout = std::chrono::seconds(10);
+  std::string log_level = "info";
+};
+
+/// One option: its name is the flag `--name` and the key `name` of the file.
+struct Option {
+  enum class Kind : std::uint8_t {
+    kFlag,       ///< true | false
+    kCount,      ///< a number
+    kSize,       ///< bytes
+    kDuration,   ///< a span
+    kText,       ///< one of `words` if there are any
+    kEndpoints,  ///< one or several
+  };
+  std::string_view name;
+  Kind kind = Kind::kText;
+  std::string_view help;
+  /// Inclusive; of a duration in milliseconds.
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+  std::span<const std::string_view> words = {};
+
+  // Where the value lies; that of `kind`.
+  bool ServerOptions::* flag = nullptr;
+  std::uint64_t ServerOptions::* number = nullptr;
+  Span ServerOptions::* duration = nullptr;
+  std::string ServerOptions::* text = nullptr;
+
+  /// Sets it in `options` from text as on the command line. Endpoints: adds one. Errors name the
+  /// option and its limits.
+  Result<void> set(ServerOptions& options, std::string_view value) const;
+  /// As set() would take it.
+  [[nodiscard]] std::string value(const ServerOptions& options) const;
+  /// "1 to 64", "100ms to 1d", "info, debug ..."; empty if anything goes.
+  [[nodiscard]] std::string limits() const;
+};
+
+/// Every option, in the order in which people read about them.
+[[nodiscard]] std::span<const Option> option_table();
+
+/// Sets what the TOML file at `path` says. An unknown key, a wrong type or a value out of range is
+/// an error that names the key, the line and the limit.
+Result<void> load_config(const std::string& path, ServerOptions& options);
+/// The same from text; `name` is for messages.
+Result<void> parse_config(std::string_view text, std::string_view name, ServerOptions& options);
+
+/// What two options cannot be together.
+Result<void> check_options(const ServerOptions& options);
+
+}  // namespace carillon::server

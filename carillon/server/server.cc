@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "carillon/base/clock.h"
+#include "carillon/broker/timeline.h"
+#include "carillon/protocol/beanstalk/encoder.h"
+#include "carillon/server/connection.h"
+#include "carillon/server/connection_table.h"
+#include "carillon/server/host_facts.h"
+#include "carillon/server/listener.h"
+#include "carillon/server/partition_setup.h"
+
+namespace carillon::server {
+namespace {
+
+/// One read takes at most this much, so that one client cannot hold up a turn.
+constexpr std::size_t kReadBuffer = 128 * 1024;
+/// How long a connection that has got all its answers may take to close its side.
+constexpr auto kLinger = std::chrono::milliseconds(500);
+/// For the checkpoint, after drain-timeout has passed while answers were being sent.
+constexpr auto kLastCheckpoint = std::chrono::seconds(2);
+/// Files that the store and the process itself need.
+constexpr std::uint64_t kReservedFiles = 1024;
+/// Refused connections are logged this often at most.
+constexpr Span kRefusalLogInterval = std::chrono::seconds(10);
+
+}  // namespace
+
+class Server::Impl final : private ConnectionOwner {
+ public:
+  Impl(const ServerOptions& options, Log log)
+      : options_(options), log_(std::move(log)), read_buffer_(kReadBuffer) {}
+  ~Impl() { listeners_.clear(); }
+
+  Result<void> start();
+  bool run();
+
+  [[nodiscard]] std::vector<Endpoint> endpoints() const {
+    std::vector<Endpoint> endpoints;
+    for (const auto& listener : listeners_) endpoints.push_back(listener->at());
+    return endpoints;
+  }
+  void request_stop() {
+    boost::asio::post(loop_, [this] { stop(); });
+  }
+  void request_drain_mode() {
+    boost::asio::post(loop_, [this] { enter_drain_mode(); });
+  }
+
+ private:
+  // ConnectionOwner.
+  void request_work(broker::SessionId session) override;
+  bool accepts_work(broker::SessionId asking) override;
+  std::span<char> read_buffer() override { return read_buffer_; }
+  Connection* find(broker::SessionId session) override { return connections_.find(session); }
+
+  Result<void> open_listeners();
+  void on_accept(FileDescriptor socket);
+  void refuse(FileDescriptor socket);
+  void on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply);
+  void request_turn();
+  void turn();
+  void work_on(broker::SessionId session);
+  void close(broker::SessionId session);
+  void wait_for_lingering();
+  void wait_for_signals();
+  void on_signal(int signal);
+  void enter_drain_mode();
+  void stop();
+  void on_drain_timeout();
+  void go_on_stopping();
+  void end(bool clean);
+  void describe(protocol::beanstalk::ServerStats& stats) const;
+
+  const ServerOptions options_;
+  const Log log_;
+  const BootClock clock_;
+  const SystemCalendar calendar_;
+  const std::string process_id_ = random_id();
+  const Instant started_at_ = clock_.now();
+
+  // The order is that of destruction, reversed: nothing runs on the loop while or after the rest
+  // goes; sessions close in the partitions, which die before their stores' database.
+  boost::asio::io_context loop_{1};
+  boost::asio::signal_set signals_{loop_};
+  boost::asio::steady_timer drain_timer_{loop_};
+  boost::asio::steady_timer linger_timer_{loop_};
+  PartitionsWithStore partitions_;
+  std::unique_ptr<SessionContext> context_;
+  ConnectionTable connections_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+
+  std::vector<char> read_buffer_;
+  std::vector<broker::SessionId> to_work_;
+  std::vector<broker::SessionId> held_up_;  // By partitions that took no more work.
+  struct Lingering {
+    broker::SessionId session;
+    Instant until;
+  };
+  std::deque<Lingering> lingering_;  // In the order of `until`.
+  bool turn_requested_ = false;
+
+  std::uint64_t max_connections_ = 0;
+  std::uint64_t total_connections_ = 0;
+  std::uint64_t refused_ = 0;
+  std::uint64_t refused_logged_ = 0;
+  std::optional<Instant> refusal_logged_at_;
+
+  enum class Phase : std::uint8_t { kServing, kDraining, kCheckpoint, kEnded };
+  Phase phase_ = Phase::kServing;
+  bool clean_ = false;
+};
+
+// Start.
+
+Result<void> Server::Impl::start() {
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::uint64_t files = raise_file_limit();
+  const std::uint64_t usable = files > 2 * kReservedFiles ? files - kReservedFiles : files / 2;
+  max_connections_ = std::min(options_.max_connections, usable);
+  if (max_connections_ < options_.max_connections) {
+    log_(LogLevel::kWarning,
+         fmt::format("max-connections is {}, but the limit of {} open files allows {}",
+                     options_.max_connections, files, max_connections_));
+  }
+  PartitionGroup::Events events{
+      [this](std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
+        on_reply(partition, ticket, std::move(reply));
+      },
+      [this] { request_turn(); }};
+  Result<PartitionsWithStore> partitions =
+      open_partitions(options_, loop_, clock_, calendar_, std::move(events), log_);
+  if (!partitions) return std::move(partitions).error();
+  partitions_ = std::move(*partitions);
+  context_ = std::make_unique<SessionContext>(SessionContext{*partitions_.group});
+  context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
+  context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
+  context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
+  if (Result<void> opened = open_listeners(); !opened) return opened;
+  wait_for_signals();
+
+  const auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
+  std::string where;
+  for (const Endpoint& at : endpoints()) where.append(where.empty() ? "" : ", ") += at.to_string();
+  log_(LogLevel::kInfo,
+       fmt::format("carillon {} listens on {}; {}; {} jobs in memory; ready after {} ms", version(),
+                   where, partitions_.description, partitions_.group->totals().recovered_jobs,
+                   took.count()));
+  return {};
+}
+
+Result<void> Server::Impl::open_listeners() {
+  for (const Endpoint& endpoint : options_.listen) {
+    Result<std::vector<ListeningSocket>> sockets = listen_on(endpoint);
+    if (!sockets) return std::move(sockets).error();
+    for (ListeningSocket& socket : *sockets) {
+      listeners_.push_back(std::make_unique<Listener>(
+          loop_, std::move(socket), [this](FileDescriptor fd) { on_accept(std::move(fd)); }, log_));
+    }
+  }
+  return {};
+}
+
+bool Server::Impl::run() {
+  request_turn();  // What fell due while nobody was looking.
+  loop_.run();
+  return clean_;
+}
+
+// Connections.
+
+void Server::Impl::on_accept(FileDescriptor socket) {
+  ++total_connections_;
+  if (connections_.size() >= max_connections_) return refuse(std::move(socket));
+  const broker::SessionId id = connections_.next_id();
+  ConnectionOwner& owner = *this;
+  connections_.insert(id,
+                      std::make_unique<Connection>(loop_, std::move(socket), id, *context_, owner));
+  request_turn();
+}
+
+void Server::Impl::refuse(FileDescriptor socket) {
+  ++refused_;
+  std::string line;
+  protocol::beanstalk::encode_refused_connection(line);
+  [[maybe_unused]] const ssize_t sent =
+      ::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const Instant now = clock_.now();
+  if (refusal_logged_at_ && now - *refusal_logged_at_ < kRefusalLogInterval) return;
+  refusal_logged_at_ = now;
+  log_(LogLevel::kWarning, fmt::format("max-connections: {} are open, {} more refused",
+                                       connections_.size(), refused_ - refused_logged_));
+  refused_logged_ = refused_;
+}
+
+void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
+  if (Connection* connection = connections_.find(ticket.session)) {
+    connection->on_reply(partition, ticket.slot, std::move(reply));
+  }
+}
+
+void Server::Impl::request_work(broker::SessionId session) {
+  if (connections_.mark(session)) to_work_.push_back(session);
+  request_turn();
+}
+
+bool Server::Impl::accepts_work(broker::SessionId asking) {
+  if (partitions_.group->accepts_work()) return true;
+  held_up_.push_back(asking);
+  return false;
+}
+
+// Turns.
+
+void Server::Impl::request_turn() {
+  if (std::exchange(turn_requested_, true)) return;
+  boost::asio::post(loop_, [this] { turn(); });
+}
+
+void Server::Impl::turn() {
+  turn_requested_ = false;
+  partitions_.group->end_turn();
+  if (!held_up_.empty() && partitions_.group->accepts_work()) {
+    for (const broker::SessionId session : std::exchange(held_up_, {})) request_work(session);
+  }
+  // Those marked meanwhile have their turn next time.
+  for (const broker::SessionId session : std::exchange(to_work_, {})) work_on(session);
+  if (phase_ != Phase::kServing) go_on_stopping();
+}
+
+void Server::Impl::work_on(broker::SessionId session) {
+  connections_.unmark(session);
+  Connection* connection = connections_.find(session);
+  if (connection == nullptr) return;
+  switch (connection->work()) {
+    case Connection::State::kOpen: return;
+    case Connection::State::kClosed: close(session); return;
+    case Connection::State::kLingering:
+      lingering_.push_back({session, clock_.now() + kLinger});
+      if (lingering_.size() == 1) wait_for_lingering();
+      return;
+  }
+}
+
+void Server::Impl::close(broker::SessionId session) {
+  connections_.erase(session);
+  request_turn();  // Its reservations went back to ready.
+}
+
+/// Closes those that had their time, and waits for the next.
+void Server::Impl::wait_for_lingering() {
+  const Instant now = clock_.now();
+  while (!lingering_.empty() && lingering_.front().until <= now) {
+    const broker::SessionId session = lingering_.front().session;
+    lingering_.pop_front();
+    if (connections_.find(session) != nullptr) close(session);
+  }
+  if (lingering_.empty()) return;
+  linger_timer_.expires_after(lingering_.front().until - now);
+  linger_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) wait_for_lingering();
+  });
+}
+
+// The end.
+
+void Server::Impl::wait_for_signals() {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) signals_.add(signal);
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    on_signal(signal);
+    wait_for_signals();
+  });
+}
+
+void Server::Impl::on_signal(int signal) {
+  switch (signal) {
+    case SIGUSR1: enter_drain_mode(); return;
+    case SIGHUP: log_(LogLevel::kInfo, "SIGHUP: there is nothing to read again"); return;
+    default: stop(); return;
+  }
+}
+
+void Server::Impl::enter_drain_mode() {
+  if (std::exchange(context_->draining, true)) return;
+  log_(LogLevel::kInfo, "drain mode: puts are answered DRAINING until the process ends");
+}
+
+void Server::Impl::stop() {
+  if (phase_ != Phase::kServing) {
+    log_(LogLevel::kWarning, "told to stop again: ending at once");
+    end(false);
+    return;
+  }
+  log_(LogLevel::kInfo, fmt::format("stopping: {} connections", connections_.size()));
+  phase_ = Phase::kDraining;
+  for (const auto& listener : listeners_) listener->close();
+  connections_.for_each([](Connection& connection) { connection.end_input(); });
+  drain_timer_.expires_after(options_.drain_timeout);
+  drain_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) on_drain_timeout();
+  });
+  request_turn();
+}
+
+void Server::Impl::on_drain_timeout() {
+  if (phase_ == Phase::kDraining) {
+    log_(LogLevel::kWarning, fmt::format("drain-timeout: {} connections did not take their answers",
+                                         connections_.size()));
+    connections_.clear();
+    drain_timer_.expires_after(kLastCheckpoint);
+    drain_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) on_drain_timeout();
+    });
+    request_turn();
+  } else {
+    log_(LogLevel::kError, "drain-timeout: the last commit did not end; a start will recover");
+    end(false);
+  }
+}
+
+void Server::Impl::go_on_stopping() {
+  if (phase_ == Phase::kDraining && connections_.size() == 0) {
+    phase_ = Phase::kCheckpoint;
+    partitions_.group->begin_stop();
+  } else if (phase_ == Phase::kCheckpoint && partitions_.group->stopped()) {
+    end(true);
+  }
+}
+
+void Server::Impl::end(bool clean) {
+  phase_ = Phase::kEnded;
+  clean_ = clean;
+  loop_.stop();
+}
+
+void Server::Impl::describe(protocol::beanstalk::ServerStats& stats) const {
+  describe_process(stats);
+  stats.current_connections = connections_.size();
+  stats.total_connections = total_connections_;
+  stats.version = version();
+  stats.uptime_s =
+      std::chrono::duration_cast<std::chrono::seconds>(clock_.now() - started_at_).count();
+  stats.binlog_records_written = options_.memory ? 0 : partitions_.group->totals().mutations;
+  stats.id = process_id_;
+}
+
+// The outside.
+
+std::string_view version() noexcept { return CARILLON_VERSION; }
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Log log) {
+  if (Result<void> checked = check_options(options); !checked) return std::move(checked).error();
+  auto impl = std::make_unique<Impl>(options, std::move(log));
+  if (Result<void> started = impl->start(); !started) return std::move(started).error();
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+std::vector<Endpoint> Server::endpoints() const { return impl_->endpoints(); }
+bool Server::run() { return impl_->run(); }
+void Server::request_stop() { impl_->request_stop(); }
+void Server::request_drain_mode() { impl_->request_drain_mode(); }
+
+}  // namespace carillon::server

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The server: opens the store, listens, and runs until it is told to stop.
+///
+///     SIGTERM, SIGINT   drain: accept no more, answer what has arrived, commit, checkpoint, end;
+///                       after drain-timeout, or at the second signal, end at once
+///     SIGUSR1           drain mode as beanstalkd's: puts are refused, everything else goes on
+///     SIGHUP, SIGPIPE   nothing
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/base/result.h"
+#include "carillon/server/options.h"
+#include "carillon/server/partition_host.h"
+
+namespace carillon::server {
+
+/// The version of the program, as in CMakeLists.txt.
+[[nodiscard]] std::string_view version() noexcept;
+
+/// Threads:  start() and run() on one thread, which becomes the network thread; request_stop() and
+///           request_drain_mode() from any.
+/// Signals:  the process's handlers of those above belong to it from start() on.
+/// Errors:   start(): a folder that cannot be opened, an address that cannot be listened on.
+class Server {
+ public:
+  using Log = std::function<void(LogLevel, std::string_view)>;
+
+  /// Recovers what the folder holds and listens. Clients can connect from now on; they are served
+  /// while run() runs. `log` is called from any thread.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Log log);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Where it listens; ports that were asked for as 0 are the real ones.
+  [[nodiscard]] std::vector<Endpoint> endpoints() const;
+
+  /// Serves until it is stopped. Returns whether the stop was clean: everything received had been
+  /// answered and the checkpoint was durable within drain-timeout.
+  bool run();
+
+  /// As SIGTERM and SIGUSR1.
+  void request_stop();
+  void request_drain_mode();
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace carillon::server
