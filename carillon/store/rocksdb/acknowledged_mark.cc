@@ -11,8 +11,8 @@
 namespace carillon::store {
 namespace {
 
-// 24 bytes, little-endian: magic "caril" and the version 1 as text, clean as '0' or '1', the
-// sequence number, its complement.
+// 24 bytes, little-endian: "caril" and the version 01 as text, clean as '0' or '1', the number, its
+// complement.
 constexpr std::string_view kMagic = "caril01";
 constexpr std::size_t kSize = 24;
 using Bytes = std::array<char, kSize>;
@@ -50,17 +50,17 @@ std::optional<AcknowledgedMark::Value> AcknowledgedMark::read() const {
   }
   if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return std::nullopt;
   const char clean = bytes[kMagic.size()];
-  const std::uint64_t sequence = load_little_endian(bytes.data() + 8);
-  if (load_little_endian(bytes.data() + 16) != ~sequence) return std::nullopt;
-  return Value{sequence, clean == '1'};
+  const std::uint64_t group = load_little_endian(bytes.data() + 8);
+  if (load_little_endian(bytes.data() + 16) != ~group) return std::nullopt;
+  return Value{group, clean == '1'};
 }
 
 bool AcknowledgedMark::write(const Value& value) noexcept {
   Bytes bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   bytes[kMagic.size()] = value.clean ? '1' : '0';
-  store_little_endian(bytes.data() + 8, value.sequence);
-  store_little_endian(bytes.data() + 16, ~value.sequence);
+  store_little_endian(bytes.data() + 8, value.group);
+  store_little_endian(bytes.data() + 16, ~value.group);
   return ::pwrite(file_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
 }
 

@@ -27,8 +27,8 @@ namespace carillon::store {
 class AcknowledgedMark {
  public:
   struct Value {
-    std::uint64_t sequence = 0;  ///< RocksDB's sequence number of the last acknowledged change.
-    bool clean = false;          ///< Written by a clean stop, with nothing left in the log.
+    std::uint64_t group = 0;  ///< Number of the last acknowledged write; the database has it too.
+    bool clean = false;       ///< Written by a clean stop, with nothing left in the log.
     bool operator==(const Value&) const = default;
   };
 

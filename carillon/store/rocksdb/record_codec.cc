@@ -190,6 +190,7 @@ Key partition_end(PartitionIndex partition) noexcept {
 }
 
 Key format_key() noexcept { return Key().u8('f'); }
+Key group_key() noexcept { return Key().u8('g'); }
 Key partition_key(PartitionIndex partition) noexcept { return Key().u8('p').u16(partition); }
 Key tube_key(PartitionIndex partition, broker::TubeNumber tube) noexcept {
   return Key().u8('t').u16(partition).u32(tube);
@@ -238,6 +239,19 @@ Result<FormatRecord> decode_format(std::string_view value) {
   record.partition_count = reader.number32();
   if (!reader.ended() || record.partition_count == 0) return malformed("format record", value);
   return record;
+}
+
+std::string encode_group(std::uint64_t group) {
+  std::string out;
+  Writer(out).number(group);
+  return out;
+}
+
+Result<std::uint64_t> decode_group(std::string_view value) {
+  Reader reader(value);
+  const std::uint64_t group = reader.number();
+  if (!reader.ended()) return malformed("group number", value);
+  return group;
 }
 
 void encode_job(const JobRecord& record, bool settled, std::string& out) {

@@ -50,8 +50,9 @@ class Key {
 /// The first key of `partition`, and the first behind it, in every family whose keys begin with it.
 [[nodiscard]] Key partition_begin(PartitionIndex partition) noexcept;
 [[nodiscard]] Key partition_end(PartitionIndex partition) noexcept;
-/// meta: the folder's own record; a partition's; a tube's.
+/// meta: the folder's own record; the number of the last write; a partition's record; a tube's.
 [[nodiscard]] Key format_key() noexcept;
+[[nodiscard]] Key group_key() noexcept;
 [[nodiscard]] Key partition_key(PartitionIndex partition) noexcept;
 [[nodiscard]] Key tube_key(PartitionIndex partition, broker::TubeNumber tube) noexcept;
 
@@ -82,6 +83,9 @@ inline constexpr std::uint32_t kFormatVersion = 1;
 [[nodiscard]] std::string encode_format(const FormatRecord& record);
 /// The version can be read of every future format; a newer one is returned with partition_count 0.
 Result<FormatRecord> decode_format(std::string_view value);
+
+[[nodiscard]] std::string encode_group(std::uint64_t group);
+Result<std::uint64_t> decode_group(std::string_view value);
 
 /// Appends a job's record without its id (the key has it). In near and cold the body follows it.
 /// `settled` tells the records of the family `state` apart.

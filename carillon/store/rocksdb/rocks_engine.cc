@@ -47,15 +47,16 @@ Result<void> RocksEngine::open() {
     }
   }
   if (Result<void> opened = open_database(); !opened) return opened;
-  const std::uint64_t sequence = db_->GetLatestSequenceNumber();
-  Result<void> checked = mark ? check_complete(*mark, sequence) : Result<void>();
-  if (checked) checked = check_format();
+  Result<void> checked = check_format();
+  const Result<std::uint64_t> group = read_group(*db_);
+  if (checked && !group) checked = group.error();
+  if (checked && mark) checked = check_complete(*mark, *group);
   if (!checked) {
     close(false);
     return checked;
   }
-  applied_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_relaxed);
-  synced_sequence_ = applied_sequence_.load(std::memory_order_relaxed);
+  applied_group_.store(*group, std::memory_order_relaxed);
+  synced_group_ = *group;
   mark_failed_ = false;
   on_acknowledged();
   return {};
@@ -148,19 +149,30 @@ Result<void> RocksEngine::check_before_recovery(const AcknowledgedMark::Value& m
   const rocksdb::Status status =
       rocksdb::DB::OpenForReadOnly(db_options, options_.folder, families, &handles, &db);
   if (!status.ok()) return to_error(status, "check data folder " + options_.folder);
-  const std::uint64_t sequence = db->GetLatestSequenceNumber();
+  const Result<std::uint64_t> group = read_group(*db);
   for (rocksdb::ColumnFamilyHandle* family : handles) (void)db->DestroyColumnFamilyHandle(family);
   delete db;
-  return check_complete(mark, sequence);
+  if (!group) return group.error();
+  return check_complete(mark, *group);
+}
+
+Result<std::uint64_t> RocksEngine::read_group(rocksdb::DB& db) const {
+  std::string value;
+  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), group_key().view(), &value);
+  if (status.IsNotFound()) return std::uint64_t{0};
+  if (!status.ok()) return to_error(status, "read data folder " + options_.folder);
+  Result<std::uint64_t> group = decode_group(value);
+  if (!group) return std::move(group.error()).prefixed("data folder " + options_.folder);
+  return group;
 }
 
 Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
-                                         std::uint64_t sequence) const {
-  if (mark.sequence <= sequence) return {};
+                                         std::uint64_t group) const {
+  if (mark.group <= group) return {};
   const std::string message = "data folder " + options_.folder +
-                              " is damaged or not whole: change " + std::to_string(mark.sequence) +
-                              " was acknowledged, but only those up to " +
-                              std::to_string(sequence) + " can be read";
+                              " is damaged or not whole: write " + std::to_string(mark.group) +
+                              " was acknowledged, but only those up to " + std::to_string(group) +
+                              " can be read";
   if (options_.accept_loss) {
     log(LogLevel::kError, message + "; the loss is accepted as asked");
     return {};
@@ -223,7 +235,7 @@ void RocksEngine::close(bool clean) {
     // With nothing left in the log the next start has nothing to replay.
     if (status.ok()) status = db_->Flush(rocksdb::FlushOptions(), handles);
     if (status.ok()) {
-      (void)mark_.write({db_->GetLatestSequenceNumber(), true});
+      (void)mark_.write({applied_group_.load(std::memory_order_relaxed), true});
       mark_.sync();
     } else {
       log(LogLevel::kWarning, "close data folder " + options_.folder + ": " + status.ToString());

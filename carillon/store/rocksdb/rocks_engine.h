@@ -61,7 +61,9 @@ class RocksEngine final : public PipelineEngine {
   Result<void> check_families(bool& exists) const;
   // Opens without changing anything, to see whether the acknowledged commits are there.
   Result<void> check_before_recovery(const AcknowledgedMark::Value& mark) const;
-  Result<void> check_complete(const AcknowledgedMark::Value& mark, std::uint64_t sequence) const;
+  // The number of the last write that `db` has; 0: none.
+  Result<std::uint64_t> read_group(rocksdb::DB& db) const;
+  Result<void> check_complete(const AcknowledgedMark::Value& mark, std::uint64_t group) const;
   Result<void> open_database();
   Result<void> check_format();
 
@@ -93,10 +95,11 @@ class RocksEngine final : public PipelineEngine {
   // Owned by the apply role.
   rocksdb::WriteBatch batch_;
   std::string value_;
-  // Written by the apply role: the sequence number up to which everything is in the log.
-  std::atomic<std::uint64_t> applied_sequence_{0};
+  // Written by the apply role: the number of the last group in the log. Groups are numbered by us,
+  // since RocksDB's own sequence number may go back when what a flush drops was the newest.
+  std::atomic<std::uint64_t> applied_group_{0};
   // Owned by the sync role.
-  std::uint64_t synced_sequence_ = 0;
+  std::uint64_t synced_group_ = 0;
   bool mark_failed_ = false;
 
   std::atomic<std::uint64_t> groups_{0};

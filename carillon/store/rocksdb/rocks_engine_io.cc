@@ -106,29 +106,29 @@ Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
   for (const PartitionBatch& part : group) {
     append(static_cast<PartitionIndex>(part.partition), *part.batch);
   }
-  if (batch_.Count() > 0) {
-    const std::size_t size = batch_.GetDataSize();
-    const Status status = db_->Write(rocksdb::WriteOptions(), &batch_);
-    if (size > kKeptBatchBytes) batch_ = rocksdb::WriteBatch();
-    if (!status.ok()) return to_error(status, "write to data folder " + options_.folder);
-    bytes_written_.fetch_add(size, std::memory_order_relaxed);
-  }
+  const std::uint64_t group_number = applied_group_.load(std::memory_order_relaxed) + 1;
+  Status status = batch_.Put(handle(kMeta), group_key().view(), encode_group(group_number));
+  const std::size_t size = batch_.GetDataSize();
+  if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), &batch_);
+  if (size > kKeptBatchBytes) batch_ = rocksdb::WriteBatch();
+  if (!status.ok()) return to_error(status, "write to data folder " + options_.folder);
+  bytes_written_.fetch_add(size, std::memory_order_relaxed);
   groups_.fetch_add(1, std::memory_order_relaxed);
-  applied_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
+  applied_group_.store(group_number, std::memory_order_release);
   return {};
 }
 
 Result<void> RocksEngine::sync() {
   if (!db_) return closed();
-  const std::uint64_t sequence = applied_sequence_.load(std::memory_order_acquire);
+  const std::uint64_t group = applied_group_.load(std::memory_order_acquire);
   const Status status = db_->SyncWAL();
   if (!status.ok()) return to_error(status, "sync data folder " + options_.folder);
-  synced_sequence_ = sequence;
+  synced_group_ = group;
   return {};
 }
 
 void RocksEngine::on_acknowledged() {
-  if (mark_.write({synced_sequence_, false}) || mark_failed_) return;
+  if (mark_.write({synced_group_, false}) || mark_failed_) return;
   mark_failed_ = true;
   log(LogLevel::kWarning,
       "cannot write " + options_.folder + "/ACKNOWLEDGED: a damaged log may go unnoticed");

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/store/rocksdb/rocks_testing.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "carillon/base/check.h"
+
+namespace carillon::store::testing {
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = ::testing::TempDir() + "carillon-store-XXXXXX";
+  CARILLON_CHECK(::mkdtemp(pattern.data()) != nullptr, pattern);
+  path_ = std::move(pattern);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+RocksOptions small_options(std::string folder) {
+  RocksOptions options;
+  options.folder = std::move(folder);
+  options.memtable_bytes = 1 << 20;
+  options.block_cache_bytes = 1 << 20;
+  options.max_log_bytes = 1 << 20;
+  options.min_free_bytes = 0;
+  return options;
+}
+
+FaultyDatabase::FaultyDatabase()
+    : options(small_options({})),
+      disk_(std::make_shared<FaultFileSystem>()),
+      env_(rocksdb::NewCompositeEnv(disk_)) {
+  options.folder = folder_.path() + "/data";
+  options.env = env_.get();
+}
+
+FaultyDatabase::~FaultyDatabase() { close(); }
+
+Result<void> FaultyDatabase::try_open() {
+  Result<std::unique_ptr<RocksDatabase>> opened = RocksDatabase::open(options);
+  if (!opened) return std::move(opened.error());
+  database_ = std::move(*opened);
+  store_ = database_->open_partition(0);
+  return {};
+}
+
+void FaultyDatabase::open() {
+  const Result<void> opened = try_open();
+  CARILLON_CHECK(opened.has_value(), opened.error().message);
+}
+
+void FaultyDatabase::close() {
+  store_.reset();
+  database_.reset();
+}
+
+void FaultyDatabase::kill() {
+  disk_->power_off();
+  close();
+  disk_->power_on();
+}
+
+void FaultyDatabase::cut_power(std::size_t torn_bytes) {
+  disk_->power_off();
+  close();
+  disk_->lose_unsynced(torn_bytes);
+  disk_->power_on();
+}
+
+}  // namespace carillon::store::testing
