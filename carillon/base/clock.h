@@ -53,8 +53,8 @@ class SystemCalendar final : public Calendar {
   [[nodiscard]] WallTime now() const noexcept override;
 };
 
-/// The kernel's id of the running boot, which tells whether two instants of a BootClock, one of them
-/// stored, can be compared. Empty if it cannot be read.
+/// The kernel's id of the running boot, which tells whether two instants of a BootClock, one of
+/// them stored, can be compared. Empty if it cannot be read.
 [[nodiscard]] std::string read_boot_id();
 
 /// A clock that moves only when told to. Threads: safe.
