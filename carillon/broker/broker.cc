@@ -63,6 +63,7 @@ Broker::State::State(const BrokerOptions& options, Effects& effects)
   CARILLON_CHECK(options.load_chunk > 0, "far jobs cannot be loaded in pieces of none");
   filling_ = std::make_unique<Batch>();
   filling_->seq = 1;
+  if (options.owns_default_tube) make_tube(internal::kDefaultTube);
 }
 
 void Broker::State::enter(WallTime now) {
@@ -72,19 +73,12 @@ void Broker::State::enter(WallTime now) {
 
 /// The last step of every call; see the top of state.h.
 void Broker::State::settle_waiters() {
-  while (!tubes_to_serve_.empty() || !sessions_to_retry_.empty()) {
-    while (!tubes_to_serve_.empty()) {
-      const std::uint32_t index = tubes_to_serve_.back();
-      tubes_to_serve_.pop_back();
-      if (!tubes_.contains(index)) continue;
-      tubes_[index].to_be_served = false;
-      serve(tubes_[index]);
-    }
-    if (sessions_to_retry_.empty()) break;
-    const auto found = session_by_id_.find(sessions_to_retry_.front());
-    sessions_to_retry_.erase(sessions_to_retry_.begin());
+  if (!tubes_to_serve_.empty()) serve_waiting();
+  for (std::size_t i = 0; i < sessions_to_retry_.size(); ++i) {
+    const auto found = session_by_id_.find(sessions_to_retry_[i]);
     if (found != session_by_id_.end()) try_reserve(sessions_[found->second]);
   }
+  sessions_to_retry_.clear();
   // Last: who was waiting for a job that became ready at this very moment has it now.
   for (const SessionId id : sessions_timed_out_) {
     const auto found = session_by_id_.find(id);

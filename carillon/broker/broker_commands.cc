@@ -165,7 +165,7 @@ void Broker::State::kick(const Command& command, Session& s) {
     question.session = s.index;
     question.ticket = command.ticket;
     question.verb = Verb::kKick;
-    question.remaining = command.count;
+    question.count = command.count;
     return ask_far(*tube, question);
   }
   reply_count(command.ticket, Answer::kKicked, kicked, needs_all());

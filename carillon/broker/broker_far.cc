@@ -250,9 +250,14 @@ void Broker::State::on_scanned(TubeNumber number, FarChunk chunk, WallTime now) 
   CARILLON_CHECK(tube.far && tube.far->scanning, "tube ", tube.name, " was not scanned");
   FarJobs& far = *tube.far;
   far.scanning = false;
+  const std::size_t before = jobs_.size();
   for (const StoredJob& stored : chunk.jobs) {
     const JobId id = stored.record.id;
     if (jobs_.find(id) == nullptr && !far.gone.contains(id)) settle(tube, stored.record);
+  }
+  if (!far.questions.empty()) {
+    std::uint64_t& missing = far.questions.front().missing;
+    missing -= std::min<std::uint64_t>(missing, jobs_.size() - before);
   }
   DueKey next = kAfterAll;
   if (chunk.more) {
@@ -306,44 +311,63 @@ void Broker::State::ask_far(Tube& tube, FarQuestion question) {
   }
   Session& s = sessions_[question.session];
   s.blocked = Blocked::kFar;
+  s.ticket = question.ticket;
   s.blocked_tube = tube.index;
   tube.far->questions.push_back(question);
 }
 
-/// Answers a kick of delayed jobs or a peek-delayed, both soonest first over near and far jobs; or
-/// kicks what is near and asks for more, and returns false.
+/// Answers a peek-delayed, or a kick of delayed jobs, if enough is near; else asks for more.
 bool Broker::State::answer_far(Tube& tube, FarQuestion& question) {
+  return question.verb == Verb::kKick ? kick_delayed(tube, question)
+                                      : show_soonest(tube, question);
+}
+
+bool Broker::State::show_soonest(Tube& tube, const FarQuestion& question) {
   Session& s = sessions_[question.session];
-  const bool kicking = question.verb == Verb::kKick;
   for (;;) {
     const std::uint32_t near = tube.front.soonest(jobs_, tube.delayed);
     const bool any_far = tube.far_count() > 0;
-    if ((near == kNil && !any_far) || (kicking && question.remaining == 0)) {
+    if (near == kNil && !any_far) {
       s.blocked = Blocked::kNo;
-      if (kicking) {
-        reply_count(question.ticket, Answer::kKicked, question.kicked, needs_all());
-      } else {
-        reply(question.ticket, Answer::kNotFound, needs_all());
-      }
+      reply(question.ticket, Answer::kNotFound, needs_all());
       return true;
     }
     if (near != kNil && (!any_far || internal::due_key(jobs_[near]) < tube.far->low)) {
-      if (!kicking) {
-        s.blocked = Blocked::kNo;
-        show(jobs_[near], question.ticket, s);
-        return true;
-      }
-      kick_one(jobs_[near]);
-      --question.remaining;
-      ++question.kicked;
-      continue;
+      s.blocked = Blocked::kNo;
+      show(jobs_[near], question.ticket, s);
+      return true;
     }
-    if (tube.far->scanning) return false;
-    const bool bounded = !kicking && near != kNil;
-    const auto limit = std::min<std::uint64_t>(question.remaining, options_.load_chunk);
-    scan(tube, bounded ? jobs_[near].deadline_ms() : kNeverMs, kicking ? limit : 1);
+    if (!tube.far->scanning) scan(tube, near == kNil ? kNeverMs : jobs_[near].deadline_ms(), 1);
     if (tube.far->scanning) return false;
   }
+}
+
+/// Soonest first over near and far jobs, and all in one step, however many must be loaded before.
+bool Broker::State::kick_delayed(Tube& tube, FarQuestion& question) {
+  while (tube.far_count() > 0) {
+    FarJobs& far = *tube.far;
+    if (question.missing == 0) {
+      const std::uint64_t near =
+          tube.front.count_before(jobs_, tube.delayed, far.low, question.count);
+      if (near == question.count) break;
+      question.missing = question.count - near;
+    }
+    if (far.scanning) return false;
+    const std::size_t before = jobs_.size();
+    const auto limit = std::min<std::uint64_t>(question.missing, options_.load_chunk);
+    scan(tube, kNeverMs, static_cast<std::size_t>(limit));
+    question.missing -= std::min<std::uint64_t>(question.missing, jobs_.size() - before);
+    if (far.scanning) return false;
+  }
+  std::uint64_t kicked = 0;
+  for (; kicked < question.count; ++kicked) {
+    const std::uint32_t soonest = tube.front.soonest(jobs_, tube.delayed);
+    if (soonest == kNil) break;
+    kick_one(jobs_[soonest]);
+  }
+  sessions_[question.session].blocked = Blocked::kNo;
+  reply_count(question.ticket, Answer::kKicked, kicked, needs_all());
+  return true;
 }
 
 }  // namespace carillon::broker

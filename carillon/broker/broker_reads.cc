@@ -70,6 +70,7 @@ void Broker::State::fetch_for(JobId id, Verb verb, const Ticket& ticket, Session
   const bool reserving = verb == Verb::kReserve || verb == Verb::kReserveJob;
   s.blocked = known && reserving ? Blocked::kBody : Blocked::kFetch;
   s.blocked_id = id;
+  s.ticket = ticket;
   const auto [fetch, asked] = fetches_.try_emplace(id);
   fetch->second.known |= known;
   fetch->second.waiters.push_back({s.index, verb, ticket});
@@ -160,6 +161,7 @@ void Broker::State::resume_far(const FetchWaiter& waiter, const StoredJob& store
     case Verb::kKickJob:
     case Verb::kReserveJob: {
       Job& job = settle(tube, record);
+      drop_far_if_idle(tube);
       if (stored.body) set_body(job, stored.body);
       return resume_in_memory(waiter, job);
     }

@@ -128,6 +128,8 @@ void Broker::State::restore_tube(const TubeRecord& record) {
     tube_by_number_.erase(tube.number);
     tube.number = record.number;
   }
+  // Numbers ascend in the order of creation, so that a restart does not change the order of a list.
+  if (next_tube_number_ != 0) next_tube_number_ = std::max(next_tube_number_, record.number + 1);
   tube.stored = true;
   tube.paused = record.paused_until_ms > 0;
   tube.paused_until_ms = record.paused_until_ms;
@@ -159,7 +161,15 @@ void Broker::State::restore_job(StoredJob stored) {
   pass_ids_below(record.id + 1);
   switch (record.state) {
     case JobState::kReady: enter_ready(job); return;
-    case JobState::kDelayed: enter_delayed(job, record.due_ms); return;
+    case JobState::kDelayed:
+      if (record.due_ms > static_cast<std::int64_t>(wheel_.now())) {
+        enter_delayed(job, record.due_ms);
+      } else {
+        // Due before the process ended, as far as is known: it was ready.
+        job.stored_waits = false;
+        enter_ready(job);
+      }
+      return;
     case JobState::kBuried:
       next_bury_order_ = std::max(next_bury_order_, record.bury_order + 1);
       restored_buried_.emplace_back(record.bury_order, std::uint32_t{job.index});
@@ -176,9 +186,6 @@ void Broker::State::finish_recovery(WallTime now, const TimeAnchor& anchor) {
   std::sort(restored_buried_.begin(), restored_buried_.end());
   for (const auto& [order, index] : restored_buried_) enter_buried(jobs_[index]);
   restored_buried_.clear();
-  if (options_.owns_default_tube && find_tube(internal::kDefaultTube) == nullptr) {
-    make_tube(internal::kDefaultTube);
-  }
   available_ = true;
   // Ids for what comes; and the anchor, before anything is stored by its time.
   reserve_ids();
@@ -186,6 +193,7 @@ void Broker::State::finish_recovery(WallTime now, const TimeAnchor& anchor) {
   for (std::uint32_t i = first_tube_; i != kNil;) {
     Tube& tube = tubes_[i];
     i = tube.next;
+    if (tube.paused && tube.paused_until_ms <= now_ms_) unpause(tube);
     if (tube.paused) wheel_.schedule(tube.pause, tick(tube.paused_until_ms));
     if (tube.far) schedule_load(tube);
     note_ready(tube);

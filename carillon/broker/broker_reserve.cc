@@ -157,13 +157,38 @@ void Broker::State::note_ready(Tube& tube) {
   tubes_to_serve_.push_back(tube.index);
 }
 
-/// Gives ready jobs to those who wait on `tube`, the longest waiting first; each gets the most
-/// urgent job of all the tubes it watches.
-void Broker::State::serve(Tube& tube) {
-  while (!tube.paused && !tube.ready.empty() && tube.first_waiting != kNil) {
-    Session& s = sessions_[watches_[tube.first_waiting].session];
-    end_wait(s);
-    grant(*best_ready(s), s);
+/// Gives ready jobs to those who wait: the most urgent job of all tubes where somebody waits, to who
+/// has waited longest there; and again. (It is also the most urgent that this session could have: a
+/// tube with a ready job and a session waiting for it is always among those to be served.)
+void Broker::State::serve_waiting() {
+  const auto later = [this](std::uint32_t a, std::uint32_t b) {
+    return tubes_[b].ready.top_key() < tubes_[a].ready.top_key();
+  };
+  const auto done = [this](std::uint32_t index) {
+    if (!tubes_.contains(index)) return true;
+    const Tube& tube = tubes_[index];
+    return tube.paused || tube.ready.empty() || tube.waiting_count == 0;
+  };
+  std::vector<std::uint32_t>& heap = tubes_to_serve_;
+  for (const std::uint32_t index : heap) {
+    if (tubes_.contains(index)) tubes_[index].to_be_served = false;
+  }
+  std::erase_if(heap, done);
+  std::make_heap(heap.begin(), heap.end(), later);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Tube& tube = tubes_[heap.back()];
+    // Nobody may be left: those who waited here may have been served from elsewhere.
+    if (tube.waiting_count > 0) {
+      Session& s = sessions_[watches_[tube.first_waiting].session];
+      end_wait(s);
+      grant(jobs_[tube.ready.top()], s);
+    }
+    if (done(heap.back())) {
+      heap.pop_back();
+    } else {
+      std::push_heap(heap.begin(), heap.end(), later);
+    }
   }
 }
 

@@ -69,6 +69,22 @@ class DelayedFront {
     CARILLON_CHECK(false, "a tube's list of delayed jobs has none that is delayed");
   }
 
+  /// How many jobs of `delayed` lie before `key`; counts up to `at_most`. O(that) and what a walk of
+  /// the list costs, if the run is too short.
+  [[nodiscard]] std::uint64_t count_before(const JobTable& jobs, const JobList& delayed,
+                                           const DueKey& key, std::uint64_t at_most) {
+    std::uint64_t count = 0;
+    for (auto entry = run_.rbegin(); entry != run_.rend(); ++entry) {
+      if (count == at_most || !(entry->key < key)) return count;
+      count += current(jobs, *entry) ? 1 : 0;
+    }
+    if (count == at_most || !(bound_ < key)) return count;
+    rebuild(jobs, delayed, at_most);
+    const auto end = std::find_if(run_.rbegin(), run_.rend(),
+                                  [&](const Entry& entry) { return !(entry.key < key); });
+    return std::min<std::uint64_t>(at_most, static_cast<std::uint64_t>(end - run_.rbegin()));
+  }
+
   void forget() noexcept {
     run_ = {};
     bound_ = kBeforeAll;
@@ -104,7 +120,7 @@ class DelayedFront {
     return job.state == JobState::kDelayed && due_key(job) == entry.key;
   }
 
-  void rebuild(const JobTable& jobs, const JobList& delayed) {
+  void rebuild(const JobTable& jobs, const JobList& delayed, std::uint64_t at_least = 0) {
     run_.clear();
     run_.reserve(delayed.count);
     for (std::uint32_t i = delayed.first; i != kNil; i = jobs[i].next) {
@@ -112,6 +128,7 @@ class DelayedFront {
     }
     const auto later = [](const Entry& a, const Entry& b) { return a.key > b.key; };
     limit_ = std::clamp(run_.size() / 128, kLeast, kMost);
+    limit_ = std::max<std::size_t>(limit_, std::min<std::uint64_t>(at_least, run_.size()));
     bound_ = kAfterAll;
     if (run_.size() > limit_) {
       const auto keep = run_.end() - static_cast<std::ptrdiff_t>(limit_);

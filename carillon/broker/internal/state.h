@@ -199,7 +199,7 @@ class Broker::State {
   void end_wait(Session& session);
   void cancel_reserve(Session& session);
   void cancel_blocked(Session& session);
-  void serve(Tube& tube);
+  void serve_waiting();
   void note_ready(Tube& tube);
   [[nodiscard]] std::int64_t margin_begins_ms(Session& session);
   void time_is_up(Session& session);
@@ -244,6 +244,8 @@ class Broker::State {
   void scan(Tube& tube, std::int64_t until_ms, std::size_t limit);
   void ask_far(Tube& tube, FarQuestion question);
   [[nodiscard]] bool answer_far(Tube& tube, FarQuestion& question);
+  [[nodiscard]] bool show_soonest(Tube& tube, const FarQuestion& question);
+  [[nodiscard]] bool kick_delayed(Tube& tube, FarQuestion& question);
 
   // Statistics. (broker_stats.cc)
   [[nodiscard]] JobStats job_stats(const Job& job) const;

@@ -29,8 +29,8 @@ struct FarQuestion {
   std::uint32_t session = kNil;
   Ticket ticket;
   Verb verb = Verb::kPeekDelayed;
-  std::uint64_t remaining = 0;  ///< kKick: jobs still to be kicked.
-  std::uint64_t kicked = 0;
+  std::uint64_t count = 0;    ///< kKick: how many.
+  std::uint64_t missing = 0;  ///< kKick: so many must come near before it is worth counting again.
 };
 
 /// What a tube knows of its far jobs, and how far it is in loading them.

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random commands of several sessions, and time, against the model; in every configuration, since
+// none may show: jobs near or far, bodies in memory or not, one restart after another.
+//
+// CARILLON_SEED=n repeats the run of seed n, CARILLON_RUNS=n makes n runs instead of the default.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "carillon/base/random.h"
+#include "carillon/broker/testing/model.h"
+#include "carillon/broker/testing/world.h"
+
+namespace carillon::broker::testing {
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+constexpr std::array<std::string_view, 4> kTubes{"default", "a", "b", "c"};
+
+BrokerOptions random_options(Random& random) {
+  BrokerOptions options;
+  if (!random.one_in(3)) {
+    options.store_keeps_far_jobs = true;
+    options.store_keeps_bodies = true;
+    options.horizon = milliseconds(random.between(1, 8'000));
+    options.load_chunk = static_cast<std::size_t>(random.between(1, 4));
+    options.body_budget_bytes = random.below(100);
+  }
+  return options;
+}
+
+class Trial {
+ public:
+  explicit Trial(std::uint64_t seed)
+      : random_(seed), options_(random_options(random_)), world_(options_), model_(world_.now()) {}
+
+  void steps(int count) {
+    for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) step();
+  }
+
+ private:
+  void step() {
+    const std::uint64_t what = random_.below(100);
+    if (sessions_.empty() || (what < 3 && sessions_.size() < 5)) {
+      open();
+    } else if (what < 5) {
+      close();
+    } else if (what < 6) {
+      restart();
+    } else if (what < 20) {
+      pass();
+    } else {
+      command();
+    }
+    compare_answers();
+  }
+
+  void open() {
+    const SessionId session = world_.connect_bare();
+    model_.open(session);
+    sessions_.push_back(session);
+    log("open", session);
+  }
+  void close() {
+    const std::size_t which = random_.below(sessions_.size());
+    const SessionId session = sessions_[which];
+    log("close", session);
+    sessions_.erase(sessions_.begin() + static_cast<std::ptrdiff_t>(which));
+    world_.close(session);
+    model_.close(session);
+    model_.answers().erase(session);
+  }
+  void restart() {
+    const Span later = milliseconds(random_.one_in(2) ? 0 : random_.between(0, 20'000));
+    log("restart", 0);
+    sessions_.clear();
+    world_.restart(later, !options_.store_keeps_bodies || random_.one_in(2));
+    world_.advance();
+    model_.restart(world_.now());
+  }
+  void pass() {
+    const Span span = random_.one_in(3) ? Span(random_.between(0, 3'000'000))
+                                        : Span(milliseconds(random_.between(0, 4'000)));
+    // A host that is held up for longer than far jobs are loaded ahead is late.
+    const Span lead = options_.horizon / 4 * 3;
+    if (random_.one_in(4) && (!options_.store_keeps_far_jobs || span < lead - milliseconds(2))) {
+      log("jump", static_cast<std::uint64_t>(span.count()));
+      world_.jump(span);
+      model_.jump_to(world_.now());
+    } else {
+      log("pass", static_cast<std::uint64_t>(span.count()));
+      world_.pass(span);
+      model_.pass_until(world_.now());
+    }
+  }
+
+  Span some_delay() {
+    switch (random_.below(4)) {
+      case 0: return Span::zero();
+      case 1: return Span(random_.between(1, 3'000'000));
+      default: return milliseconds(random_.between(1, 20'000));
+    }
+  }
+  JobId some_job() {
+    if (model_.jobs().empty() || random_.one_in(20)) return random_.below(last_job_ + 3);
+    auto job = model_.jobs().begin();
+    std::advance(job, static_cast<std::ptrdiff_t>(random_.below(model_.jobs().size())));
+    return job->first;
+  }
+  JobId some_held(SessionId session) {
+    for (const auto& [id, job] : model_.jobs()) {
+      if (job.state == JobState::kReserved && job.holder == session && random_.one_in(2)) return id;
+    }
+    return some_job();
+  }
+
+  void command() {
+    static constexpr std::array kVerbs{
+        Verb::kPut,        Verb::kPut,         Verb::kPut,       Verb::kPut,
+        Verb::kReserve,    Verb::kReserve,     Verb::kReserve,   Verb::kReserveJob,
+        Verb::kDelete,     Verb::kRelease,     Verb::kRelease,   Verb::kBury,
+        Verb::kBury,       Verb::kTouch,       Verb::kKick,      Verb::kKick,
+        Verb::kKickJob,    Verb::kPeek,        Verb::kPeekReady, Verb::kPeekDelayed,
+        Verb::kPeekBuried, Verb::kUse,         Verb::kWatch,     Verb::kWatch,
+        Verb::kIgnore,     Verb::kPauseTube,   Verb::kStatsJob,  Verb::kStatsTube,
+        Verb::kListTubes,  Verb::kUnreserve};
+    const SessionId session = sessions_[random_.below(sessions_.size())];
+    Command c;
+    c.verb = kVerbs[random_.below(kVerbs.size())];
+    if (model_.waits(session)) {
+      if (!random_.one_in(10)) return;
+      if (random_.one_in(2)) {
+        log("end_waiting", session);
+        world_.end_waiting(session);
+        model_.end_waiting(session);
+        return;
+      }
+      c.verb = Verb::kCancelReserve;
+    }
+    const bool by_holder = c.verb == Verb::kRelease || c.verb == Verb::kBury ||
+                           c.verb == Verb::kTouch || c.verb == Verb::kDelete ||
+                           c.verb == Verb::kUnreserve;
+    c.id = by_holder ? some_held(session) : some_job();
+    c.tube = kTubes[random_.below(kTubes.size())];
+    c.priority = static_cast<std::uint32_t>(random_.one_in(3) ? random_.below(3) : 2'000);
+    c.delay = some_delay();
+    c.ttr = milliseconds(random_.one_in(3) ? random_.between(1, 1'500)
+                                           : random_.between(1'000, 10'000));
+    c.count = random_.below(4);
+    if (!random_.one_in(5)) c.timeout = random_.one_in(2) ? Span::zero() : some_delay();
+    if (c.verb == Verb::kPut) c.body = Body(std::string(random_.below(30), 'x'));
+    log("verb " + std::to_string(static_cast<int>(c.verb)) + " of " + std::to_string(session) +
+            " tube " + std::string(c.tube) + " delay " + std::to_string(c.delay.count()) + " id",
+        c.id);
+    run(session, c);
+  }
+
+  void run(SessionId session, const Command& c) {
+    std::optional<Reply> reply = world_.run(session, c);
+    if (c.verb == Verb::kPut) {
+      ASSERT_TRUE(reply && reply->answer == Answer::kInserted) << trace_;
+      ASSERT_GT(reply->id, last_job_) << trace_;
+      last_job_ = reply->id;
+    }
+    model_.run(session, c, last_job_);
+    if (reply) {
+      compare(session, *reply);
+    } else if (c.verb != Verb::kUnreserve && c.verb != Verb::kCancelReserve) {
+      EXPECT_TRUE(model_.waits(session)) << "no answer to " << trace_;
+    }
+  }
+
+  void compare_answers() {
+    for (const SessionId session : sessions_) {
+      if (std::optional<Reply> reply = world_.answer(session)) compare(session, *reply);
+    }
+    EXPECT_THAT(model_.answers(), ::testing::IsEmpty()) << "answers missing after " << trace_;
+  }
+
+  void compare(SessionId session, const Reply& reply) {
+    const auto found = model_.answers().find(session);
+    ASSERT_NE(found, model_.answers().end())
+        << "session " << session << " was answered " << static_cast<int>(reply.answer) << trace_;
+    const Model::Expected expected = std::move(found->second);
+    model_.answers().erase(found);
+    ASSERT_EQ(static_cast<int>(reply.answer), static_cast<int>(expected.answer)) << trace_;
+    ASSERT_EQ(reply.id, expected.id) << trace_;
+    ASSERT_EQ(reply.count, expected.count) << trace_;
+    ASSERT_EQ(reply.body.view(), expected.body) << trace_;
+    if (reply.answer == Answer::kReserved || reply.answer == Answer::kFound) {
+      ASSERT_TRUE(reply.body) << trace_;
+    }
+    if (expected.job) compare(std::get<JobStats>(*reply.detail), *expected.job);
+    if (expected.tube) compare(std::get<TubeStats>(*reply.detail), *expected.tube);
+    if (!expected.names.empty()) {
+      ASSERT_EQ(std::get<TubeNames>(*reply.detail), expected.names) << trace_;
+    }
+  }
+  void compare(const JobStats& is, const JobStats& should) {
+    ASSERT_EQ(is.id, should.id) << trace_;
+    ASSERT_EQ(is.tube, should.tube) << trace_;
+    ASSERT_EQ(is.state, should.state) << trace_;
+    ASSERT_EQ(is.priority, should.priority) << trace_;
+    ASSERT_EQ(is.age_ms, should.age_ms) << trace_;
+    ASSERT_EQ(is.delay_ms, should.delay_ms) << trace_;
+    ASSERT_EQ(is.ttr_ms, should.ttr_ms) << trace_;
+    ASSERT_EQ(is.time_left_ms, should.time_left_ms) << trace_;
+    ASSERT_EQ(is.history.reserves, should.history.reserves) << trace_;
+    ASSERT_EQ(is.history.timeouts, should.history.timeouts) << trace_;
+    ASSERT_EQ(is.history.releases, should.history.releases) << trace_;
+    ASSERT_EQ(is.history.buries, should.history.buries) << trace_;
+    ASSERT_EQ(is.history.kicks, should.history.kicks) << trace_;
+  }
+  void compare(const TubeStats& is, const TubeStats& should) {
+    ASSERT_EQ(is.name, should.name) << trace_;
+    ASSERT_EQ(is.jobs.urgent, should.jobs.urgent) << trace_;
+    ASSERT_EQ(is.jobs.ready, should.jobs.ready) << trace_;
+    ASSERT_EQ(is.jobs.reserved, should.jobs.reserved) << trace_;
+    ASSERT_EQ(is.jobs.delayed, should.jobs.delayed) << trace_;
+    ASSERT_EQ(is.jobs.buried, should.jobs.buried) << trace_;
+    ASSERT_EQ(is.total_jobs, should.total_jobs) << trace_;
+    ASSERT_EQ(is.using_count, should.using_count) << trace_;
+    ASSERT_EQ(is.watching_count, should.watching_count) << trace_;
+    ASSERT_EQ(is.waiting_count, should.waiting_count) << trace_;
+    ASSERT_EQ(is.delete_count, should.delete_count) << trace_;
+    ASSERT_EQ(is.pause_count, should.pause_count) << trace_;
+    ASSERT_EQ(is.pause_ms, should.pause_ms) << trace_;
+    ASSERT_EQ(is.pause_left_ms, should.pause_left_ms) << trace_;
+  }
+
+  void log(const std::string& what, std::uint64_t number) {
+    trace_ += "\n  at " + std::to_string(world_.now_ms()) + ": " + what + " " +
+              std::to_string(number);
+  }
+
+  Random random_;
+  BrokerOptions options_;
+  World world_;
+  Model model_;
+  std::vector<SessionId> sessions_;
+  JobId last_job_ = 0;
+  std::string trace_;
+};
+
+TEST(BrokerProperty, AgreesWithTheModel) {
+  const std::uint64_t first = from_environment("CARILLON_SEED", 0);
+  const std::uint64_t runs = first != 0 ? 1 : from_environment("CARILLON_RUNS", 300);
+  const std::uint64_t base = first != 0 ? first : 1;
+  for (std::uint64_t seed = base; seed < base + runs; ++seed) {
+    SCOPED_TRACE("CARILLON_SEED=" + std::to_string(seed));
+    Trial trial(seed);
+    trial.steps(400);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace carillon::broker::testing

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The broker as a user would describe it: maps and loops, no speed. The judge of the property tests.
+///
+/// It knows nothing of wheels, of far jobs, of batches or of bodies that are not in memory: none of
+/// them may show.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "carillon/base/time.h"
+#include "carillon/broker/command.h"
+#include "carillon/broker/reply.h"
+
+namespace carillon::broker::testing {
+
+class Model {
+ public:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  /// What is expected of a reply.
+  struct Expected {
+    Expected(Answer what = Answer::kNotFound, JobId job_id = 0, std::uint64_t how_many = 0,
+             std::string bytes = {})
+        : answer(what), id(job_id), count(how_many), body(std::move(bytes)) {}
+
+    Answer answer;
+    JobId id;
+    std::uint64_t count;
+    std::string body;
+    std::optional<JobStats> job;
+    std::optional<TubeStats> tube;
+    TubeNames names;
+  };
+
+  struct Stored {
+    JobState state = JobState::kReady;
+    std::int64_t due_ms = 0;
+    std::uint32_t priority = 0;
+    std::int64_t delay_ms = 0;
+    std::uint64_t bury_order = 0;
+    JobHistory history;
+  };
+  struct ModelJob {
+    JobId id = 0;
+    std::string tube;
+    std::string body;
+    JobState state = JobState::kReady;
+    std::uint32_t priority = 0;
+    std::int64_t deadline_ms = 0;
+    std::int64_t ttr_ms = 0;
+    std::int64_t delay_ms = 0;
+    std::int64_t created_ms = 0;
+    std::uint64_t bury_order = 0;
+    SessionId holder = 0;
+    JobHistory history;
+    Stored stored;
+
+    [[nodiscard]] auto ready_key() const { return std::pair{priority, id}; }
+  };
+
+  explicit Model(WallTime now) : now_(now) { tubes_["default"].created = ++created_; }
+
+  void open(SessionId session) { sessions_[session]; }
+
+  void close(SessionId session) {
+    for (auto& [id, job] : jobs_) {
+      if (job.state == JobState::kReserved && job.holder == session) give_back(job);
+    }
+    sessions_.erase(session);
+    drop_unused_tubes();
+    serve();
+  }
+
+  void end_waiting(SessionId session) {
+    if (sessions_.at(session).waiting_since == 0) return;
+    sessions_.at(session).waiting_since = 0;
+    answer(session, {Answer::kTimedOut});
+  }
+
+  /// Executes; the expected reply, if there is one now, is in answers().
+  void run(SessionId session, const Command& command, JobId id_of_put) {
+    execute(session, command, id_of_put);
+    drop_unused_tubes();
+    serve();
+  }
+
+  /// Moves to `to`, handling each moment of those on the way.
+  void pass_until(WallTime to) {
+    for (;;) {
+      const std::int64_t next = next_event_ms();
+      const std::int64_t next_tick = std::max(next, floor_ms(now_));
+      if (next == kNever || next_tick > floor_ms(to)) break;
+      now_ = std::max(now_, WallTime(std::chrono::milliseconds(next_tick)));
+      handle_due();
+    }
+    now_ = to;
+  }
+  /// Moves to `to`, and then handles whatever has come due at once.
+  void jump_to(WallTime to) {
+    now_ = to;
+    handle_due();
+  }
+
+  /// The process is killed, all is durable, and started again.
+  void restart(WallTime now) {
+    sessions_.clear();
+    now_ = now;
+    for (auto& [id, job] : jobs_) {
+      job.state = job.stored.state;
+      job.deadline_ms = job.stored.due_ms;
+      job.priority = job.stored.priority;
+      job.delay_ms = job.stored.delay_ms;
+      job.bury_order = job.stored.bury_order;
+      job.history = job.stored.history;
+      job.holder = 0;
+    }
+    for (auto& [name, tube] : tubes_) {
+      const auto [created, paused_until, pause] =
+          std::tuple{tube.created, tube.paused_until_ms, tube.pause_ms};
+      tube = {};
+      tube.created = created;
+      tube.paused_until_ms = paused_until;
+      tube.pause_ms = pause;
+    }
+    came_due_.clear();
+    drop_unused_tubes();
+    handle_due();
+  }
+
+  [[nodiscard]] std::map<SessionId, Expected>& answers() { return answers_; }
+  [[nodiscard]] const std::map<JobId, ModelJob>& jobs() const { return jobs_; }
+  [[nodiscard]] bool waits(SessionId session) const {
+    return sessions_.at(session).waiting_since != 0;
+  }
+
+ private:
+  struct ModelTube {
+    std::uint64_t created = 0;
+    std::int64_t paused_until_ms = 0;
+    std::int64_t pause_ms = 0;
+    std::uint64_t total = 0;
+    std::uint64_t deletes = 0;
+    std::uint64_t pauses = 0;
+  };
+  struct ModelSession {
+    std::string used;
+    std::set<std::string> watched;
+    std::uint64_t waiting_since = 0;  // A count; 0: it does not wait.
+    std::int64_t give_up_ms = kNever;
+  };
+
+  [[nodiscard]] std::int64_t now_ms() const { return floor_ms(now_); }
+  [[nodiscard]] std::int64_t after(Span span) const { return ceil_ms(saturating_add(now_, span)); }
+  static std::int64_t whole_ms(Span span) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
+  }
+  [[nodiscard]] bool paused(const std::string& tube) const {
+    return tubes_.at(tube).paused_until_ms > 0;
+  }
+
+  void answer(SessionId session, Expected expected) {
+    answers_.insert_or_assign(session, std::move(expected));
+  }
+  ModelTube& tube_of(const std::string& name) {
+    const auto [it, added] = tubes_.try_emplace(name);
+    if (added) it->second.created = ++created_;
+    return it->second;
+  }
+  ModelJob* find(JobId id) {
+    const auto found = jobs_.find(id);
+    return found == jobs_.end() ? nullptr : &found->second;
+  }
+  ModelJob* held(JobId id, SessionId session) {
+    ModelJob* job = find(id);
+    return job && job->state == JobState::kReserved && job->holder == session ? job : nullptr;
+  }
+
+  void drop_unused_tubes() {
+    std::erase_if(tubes_, [this](const auto& item) {
+      const std::string& name = item.first;
+      if (name == "default") return false;
+      for (const auto& [id, session] : sessions_) {
+        if (session.used == name || session.watched.contains(name)) return false;
+      }
+      return std::none_of(jobs_.begin(), jobs_.end(),
+                          [&](const auto& job) { return job.second.tube == name; });
+    });
+  }
+
+  void write(ModelJob& job) {
+    job.stored = {job.state,    job.state == JobState::kDelayed ? job.deadline_ms : 0,
+                  job.priority, job.delay_ms,
+                  job.bury_order, job.history};
+  }
+  void give_back(ModelJob& job) {
+    const bool stored_waits =
+        job.stored.state == JobState::kBuried ||
+        (job.stored.state == JobState::kDelayed && !job_left_delay_by_time(job));
+    job.state = JobState::kReady;
+    job.holder = 0;
+    if (stored_waits) write(job);
+  }
+  // Whether the stored due time was reached while the job was delayed.
+  [[nodiscard]] bool job_left_delay_by_time(const ModelJob& job) const {
+    return came_due_.contains(job.id);
+  }
+
+  ModelJob* first_ready(const std::string& tube) {
+    ModelJob* best = nullptr;
+    for (auto& [id, job] : jobs_) {
+      if (job.tube == tube && job.state == JobState::kReady &&
+          (!best || job.ready_key() < best->ready_key())) {
+        best = &job;
+      }
+    }
+    return best;
+  }
+  ModelJob* best_for(const ModelSession& session) {
+    ModelJob* best = nullptr;
+    for (const std::string& tube : session.watched) {
+      if (paused(tube)) continue;
+      ModelJob* job = first_ready(tube);
+      if (job && (!best || job->ready_key() < best->ready_key())) best = job;
+    }
+    return best;
+  }
+  ModelJob* first_buried(const std::string& tube) {
+    ModelJob* best = nullptr;
+    for (auto& [id, job] : jobs_) {
+      if (job.tube == tube && job.state == JobState::kBuried &&
+          (!best || job.bury_order < best->bury_order)) {
+        best = &job;
+      }
+    }
+    return best;
+  }
+  ModelJob* first_delayed(const std::string& tube) {
+    ModelJob* best = nullptr;
+    for (auto& [id, job] : jobs_) {
+      if (job.tube == tube && job.state == JobState::kDelayed &&
+          (!best || std::pair{job.deadline_ms, id} < std::pair{best->deadline_ms, best->id})) {
+        best = &job;
+      }
+    }
+    return best;
+  }
+
+  [[nodiscard]] std::int64_t margin_ms(SessionId session) const {
+    std::int64_t soonest = kNever;
+    for (const auto& [id, job] : jobs_) {
+      if (job.state == JobState::kReserved && job.holder == session) {
+        soonest = std::min(soonest, job.deadline_ms - 1'000);
+      }
+    }
+    return soonest;
+  }
+
+  void grant(SessionId session, ModelJob& job) {
+    job.state = JobState::kReserved;
+    job.holder = session;
+    job.deadline_ms = after(std::chrono::milliseconds(job.ttr_ms));
+    ++job.history.reserves;
+    answer(session, {Answer::kReserved, job.id, 0, job.body});
+  }
+
+  void serve() {
+    for (;;) {
+      ModelJob* best = nullptr;
+      for (const auto& [id, session] : sessions_) {
+        if (session.waiting_since == 0) continue;
+        ModelJob* job = best_for(session);
+        if (job && (!best || job->ready_key() < best->ready_key())) best = job;
+      }
+      if (!best) return;
+      SessionId first = 0;
+      for (const auto& [id, session] : sessions_) {
+        if (session.waiting_since == 0 || !session.watched.contains(best->tube)) continue;
+        if (first == 0 || session.waiting_since < sessions_.at(first).waiting_since) first = id;
+      }
+      sessions_.at(first).waiting_since = 0;
+      grant(first, *best);
+    }
+  }
+
+  [[nodiscard]] std::int64_t next_event_ms() const {
+    std::int64_t next = kNever;
+    for (const auto& [id, job] : jobs_) {
+      if (job.state == JobState::kDelayed || job.state == JobState::kReserved) {
+        next = std::min(next, job.deadline_ms);
+      }
+    }
+    for (const auto& [name, tube] : tubes_) {
+      if (tube.paused_until_ms > 0) next = std::min(next, tube.paused_until_ms);
+    }
+    for (const auto& [id, session] : sessions_) {
+      if (session.waiting_since == 0) continue;
+      next = std::min({next, session.give_up_ms, margin_ms(id)});
+    }
+    return next;
+  }
+
+  void handle_due() {
+    for (auto& [id, job] : jobs_) {
+      if (job.deadline_ms > now_ms()) continue;
+      if (job.state == JobState::kDelayed) {
+        job.state = JobState::kReady;
+        came_due_.insert(id);
+      } else if (job.state == JobState::kReserved) {
+        ++job.history.timeouts;
+        give_back(job);
+      }
+    }
+    for (auto& [name, tube] : tubes_) {
+      if (tube.paused_until_ms > 0 && tube.paused_until_ms <= now_ms()) {
+        tube.paused_until_ms = tube.pause_ms = 0;
+      }
+    }
+    serve();
+    for (auto& [id, session] : sessions_) {
+      if (session.waiting_since == 0) continue;
+      const bool margin = margin_ms(id) <= now_ms();
+      if (!margin && session.give_up_ms > now_ms()) continue;
+      session.waiting_since = 0;
+      answer(id, {margin ? Answer::kDeadlineSoon : Answer::kTimedOut});
+    }
+  }
+
+  void execute(SessionId session, const Command& c, JobId id_of_put);
+  void execute_on_job(SessionId session, const Command& c);
+  void execute_on_tube(SessionId session, const Command& c);
+  [[nodiscard]] JobStats stats(const ModelJob& job) const;
+  [[nodiscard]] TubeStats stats(const std::string& name) const;
+
+  WallTime now_;
+  std::map<JobId, ModelJob> jobs_;
+  std::map<std::string, ModelTube> tubes_;
+  std::map<SessionId, ModelSession> sessions_;
+  std::map<SessionId, Expected> answers_;
+  // Jobs whose stored due time has passed while they were delayed.
+  std::set<JobId> came_due_;
+  std::uint64_t created_ = 0;
+  std::uint64_t waits_ = 0;
+  std::uint64_t buries_ = 0;
+};
+
+inline void Model::execute(SessionId session, const Command& c, JobId id_of_put) {
+  ModelSession& s = sessions_.at(session);
+  const std::string tube(c.tube);
+  switch (c.verb) {
+    case Verb::kPut: {
+      ++tube_of(tube).total;
+      ModelJob& job = jobs_[id_of_put];
+      job.id = id_of_put;
+      job.tube = tube;
+      job.body = c.body.view();
+      job.priority = c.priority;
+      job.delay_ms = whole_ms(c.delay);
+      job.ttr_ms = whole_ms(c.ttr);
+      job.created_ms = now_ms();
+      if (c.delay > Span::zero()) {
+        job.state = JobState::kDelayed;
+        job.deadline_ms = after(c.delay);
+      }
+      write(job);
+      return answer(session, {Answer::kInserted, id_of_put});
+    }
+    case Verb::kReserve: {
+      s.give_up_ms = c.timeout ? after(*c.timeout) : kNever;
+      if (c.timeout == Span::zero()) s.give_up_ms = now_ms();
+      if (ModelJob* job = best_for(s)) return grant(session, *job);
+      if (margin_ms(session) <= now_ms()) return answer(session, {Answer::kDeadlineSoon});
+      if (s.give_up_ms <= now_ms()) return answer(session, {Answer::kTimedOut});
+      s.waiting_since = ++waits_;
+      return;
+    }
+    case Verb::kUse:
+      tube_of(tube);
+      s.used = tube;
+      return answer(session, {Answer::kUsing});
+    case Verb::kWatch:
+      tube_of(tube);
+      s.watched.insert(tube);
+      return answer(session, {Answer::kWatching, 0, s.watched.size()});
+    case Verb::kIgnore:
+      s.watched.erase(tube);
+      return answer(session, {Answer::kWatching, 0, s.watched.size()});
+    case Verb::kListTubes: {
+      std::map<std::uint64_t, std::string> by_age;
+      for (const auto& [name, t] : tubes_) by_age[t.created] = name;
+      Expected expected{Answer::kStats};
+      for (const auto& [age, name] : by_age) expected.names.push_back(name);
+      return answer(session, expected);
+    }
+    case Verb::kCancelReserve: s.waiting_since = 0; return;
+    case Verb::kUnreserve:
+      if (ModelJob* job = held(c.id, session)) {
+        if (!(job->stored.state == JobState::kBuried ||
+              (job->stored.state == JobState::kDelayed && !came_due_.contains(job->id)))) {
+          --job->history.reserves;
+        }
+        give_back(*job);
+      }
+      return;
+    case Verb::kKick:
+    case Verb::kPeekReady:
+    case Verb::kPeekDelayed:
+    case Verb::kPeekBuried:
+    case Verb::kPauseTube:
+    case Verb::kStatsTube: return execute_on_tube(session, c);
+    default: return execute_on_job(session, c);
+  }
+}
+
+inline void Model::execute_on_job(SessionId session, const Command& c) {
+  ModelJob* job = find(c.id);
+  const bool mine = held(c.id, session) != nullptr;
+  const Expected not_found{Answer::kNotFound};
+  if (!job) return answer(session, not_found);
+  switch (c.verb) {
+    case Verb::kReserveJob:
+      if (job->state == JobState::kReserved) return answer(session, not_found);
+      return grant(session, *job);
+    case Verb::kDelete:
+      if (job->state == JobState::kReserved && !mine) return answer(session, not_found);
+      ++tubes_.at(job->tube).deletes;
+      jobs_.erase(c.id);
+      return answer(session, {Answer::kDeleted});
+    case Verb::kRelease:
+      if (!mine) return answer(session, not_found);
+      job->state = JobState::kReady;
+      job->holder = 0;
+      ++job->history.releases;
+      job->priority = c.priority;
+      job->delay_ms = whole_ms(c.delay);
+      if (c.delay > Span::zero()) {
+        job->state = JobState::kDelayed;
+        job->deadline_ms = after(c.delay);
+        came_due_.erase(job->id);
+      }
+      write(*job);
+      return answer(session, {Answer::kReleased});
+    case Verb::kBury:
+      if (!mine) return answer(session, not_found);
+      job->state = JobState::kBuried;
+      job->holder = 0;
+      ++job->history.buries;
+      job->priority = c.priority;
+      job->bury_order = ++buries_;
+      write(*job);
+      return answer(session, {Answer::kBuried});
+    case Verb::kTouch:
+      if (!mine) return answer(session, not_found);
+      job->deadline_ms = after(std::chrono::milliseconds(job->ttr_ms));
+      return answer(session, {Answer::kTouched});
+    case Verb::kKickJob:
+      if (job->state != JobState::kBuried && job->state != JobState::kDelayed) {
+        return answer(session, not_found);
+      }
+      job->state = JobState::kReady;
+      ++job->history.kicks;
+      write(*job);
+      return answer(session, {Answer::kJobKicked});
+    case Verb::kPeek: return answer(session, {Answer::kFound, job->id, 0, job->body});
+    case Verb::kStatsJob: {
+      Expected expected{Answer::kStats};
+      expected.job = stats(*job);
+      return answer(session, expected);
+    }
+    default: return;
+  }
+}
+
+inline void Model::execute_on_tube(SessionId session, const Command& c) {
+  const std::string tube(c.tube);
+  const bool exists = tubes_.contains(tube);
+  const Expected not_found{Answer::kNotFound};
+  const auto show = [&](const ModelJob* job) {
+    answer(session, job ? Expected{Answer::kFound, job->id, 0, job->body} : not_found);
+  };
+  switch (c.verb) {
+    case Verb::kKick: {
+      std::uint64_t kicked = 0;
+      const bool buried = first_buried(tube) != nullptr;
+      for (; kicked < c.count; ++kicked) {
+        ModelJob* job = buried ? first_buried(tube) : first_delayed(tube);
+        if (!job) break;
+        job->state = JobState::kReady;
+        ++job->history.kicks;
+        write(*job);
+      }
+      return answer(session, {Answer::kKicked, 0, kicked});
+    }
+    case Verb::kPeekReady: return show(first_ready(tube));
+    case Verb::kPeekDelayed: return show(first_delayed(tube));
+    case Verb::kPeekBuried: return show(first_buried(tube));
+    case Verb::kPauseTube: {
+      if (!exists) return answer(session, not_found);
+      ModelTube& t = tubes_.at(tube);
+      ++t.pauses;
+      t.pause_ms = whole_ms(c.delay);
+      t.paused_until_ms = c.delay > Span::zero() ? after(c.delay) : 0;
+      return answer(session, {Answer::kPaused});
+    }
+    case Verb::kStatsTube: {
+      if (!exists) return answer(session, not_found);
+      Expected expected{Answer::kStats};
+      expected.tube = stats(tube);
+      return answer(session, expected);
+    }
+    default: return;
+  }
+}
+
+inline JobStats Model::stats(const ModelJob& job) const {
+  JobStats stats;
+  stats.id = job.id;
+  stats.tube = job.tube;
+  stats.state = job.state;
+  stats.priority = job.priority;
+  stats.age_ms = now_ms() - job.created_ms;
+  stats.delay_ms = job.delay_ms;
+  stats.ttr_ms = job.ttr_ms;
+  if (job.state == JobState::kDelayed || job.state == JobState::kReserved) {
+    stats.time_left_ms = std::max<std::int64_t>(0, job.deadline_ms - now_ms());
+  }
+  stats.history = job.history;
+  return stats;
+}
+
+inline TubeStats Model::stats(const std::string& name) const {
+  const ModelTube& tube = tubes_.at(name);
+  TubeStats stats;
+  stats.name = name;
+  for (const auto& [id, job] : jobs_) {
+    if (job.tube != name) continue;
+    switch (job.state) {
+      case JobState::kReady:
+        ++stats.jobs.ready;
+        if (job.priority < 1024) ++stats.jobs.urgent;
+        break;
+      case JobState::kDelayed: ++stats.jobs.delayed; break;
+      case JobState::kBuried: ++stats.jobs.buried; break;
+      case JobState::kReserved: ++stats.jobs.reserved; break;
+    }
+  }
+  for (const auto& [id, session] : sessions_) {
+    if (session.used == name) ++stats.using_count;
+    if (session.watched.contains(name)) {
+      ++stats.watching_count;
+      if (session.waiting_since != 0) ++stats.waiting_count;
+    }
+  }
+  stats.total_jobs = tube.total;
+  stats.delete_count = tube.deletes;
+  stats.pause_count = tube.pauses;
+  if (tube.paused_until_ms > 0) {
+    stats.pause_ms = tube.pause_ms;
+    stats.pause_left_ms = std::max<std::int64_t>(0, tube.paused_until_ms - now_ms());
+  }
+  return stats;
+}
+
+}  // namespace carillon::broker::testing
