@@ -263,8 +263,8 @@ void World::deliver(broker::Ticket ticket, Reply reply) {
   if (client == clients_.end()) throw Violation{"a reply to a session that is closed"};
   const auto found = client->asked.find(ticket.slot);
   if (found == client->asked.end()) {
-    throw Violation{
-        fmt::format("session {} got a second reply to {}", ticket.session, ticket.slot)};
+    throw Violation{fmt::format("session {} got a second reply, {}, to {}", ticket.session,
+                                static_cast<int>(reply.answer), ticket.slot)};
   }
   const Asked asked = found->second;
   client->asked.erase(found);
