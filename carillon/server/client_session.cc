@@ -112,6 +112,7 @@ std::string_view ClientSession::parse(std::string_view bytes) {
 
 void ClientSession::perform(Request& request) {
   ++context_.commands[static_cast<std::size_t>(request.name)];
+  if (request.name == CommandName::kPut && !std::exchange(producer_, true)) ++context_.producers;
   if (request.refusal) {
     std::string text;
     beanstalk::encode(*request.refusal, text);
@@ -157,7 +158,6 @@ void ClientSession::perform(Request& request) {
 // Commands.
 
 void ClientSession::put(Request& request) {
-  if (!std::exchange(producer_, true)) ++context_.producers;
   if (context_.draining) {
     std::string text;
     beanstalk::encode_draining(text);

@@ -1,1 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
+// When a session stops reading, and how it goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "carillon/server/client_session_testing.h"
+
+namespace carillon::server {
+namespace {
+
+using broker::Answer;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(ClientSessionLimits, NothingIsParsedWhileAReserveWaits) {
+  SessionUnderTest session;
+  EXPECT_THAT(session.receive("reserve\r\ndelete 1\r\nreserve\r\n"), ElementsAre("p0 #1 reserve"));
+  EXPECT_TRUE(session->wants_input());  // To see the end of the input.
+  EXPECT_FALSE(session->can_resume());
+  session.reply_job(1, Answer::kReserved, 1, "b");
+  EXPECT_TRUE(session->can_resume());
+  EXPECT_FALSE(session->wants_input());  // First what is there.
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #2 delete 1", "p0 #3 reserve"));
+  EXPECT_FALSE(session->can_resume());
+}
+
+TEST(ClientSessionLimits, AReserveThatWaitsReadsAheadOnlySoMuch) {
+  SessionUnderTest session;
+  session.receive("reserve\r\n");
+  std::size_t read = 0;
+  while (session->wants_input() && read < 10 * ClientSession::kReadAhead) {
+    session.receive(std::string(4096, 'x'));
+    read += 4096;
+  }
+  EXPECT_EQ(read, ClientSession::kReadAhead);
+}
+
+TEST(ClientSessionLimits, HalfCloseEndsAWaitingReserveAndEveryLaterOne) {
+  SessionUnderTest session;
+  session.receive("reserve\r\nreserve-with-timeout 9\r\ndelete 1\r\n");
+  session->end_input();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 end-waiting"));
+  session.reply(1, Answer::kTimedOut);
+  EXPECT_FALSE(session->finished());
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #2 reserve 9", "p0 end-waiting"));
+  session.reply(2, Answer::kTimedOut);
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #3 delete 1"));
+  session.reply(3, Answer::kNotFound);
+  EXPECT_TRUE(session->finished());
+  EXPECT_EQ(session.sent(), "TIMED_OUT\r\nTIMED_OUT\r\nNOT_FOUND\r\n");
+}
+
+TEST(ClientSessionLimits, TooManyUnansweredCommandsStopTheReading) {
+  SessionLimits limits;
+  limits.max_unanswered = 3;
+  SessionUnderTest session(1, limits);
+  EXPECT_THAT(session.receive("touch 1\r\ntouch 2\r\ntouch 3\r\ntouch 4\r\ntouch 5\r\n"),
+              SizeIs(3));
+  EXPECT_FALSE(session->wants_input());
+  session.reply(2, Answer::kTouched);
+  EXPECT_FALSE(session->can_resume());  // Its answer still waits for the first.
+  session.reply(1, Answer::kTouched);
+  EXPECT_TRUE(session->can_resume());
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #4 touch 4", "p0 #5 touch 5"));
+}
+
+TEST(ClientSessionLimits, TooManyUnansweredBytesStopTheReading) {
+  SessionLimits limits;
+  limits.max_unanswered_bytes = 1'000;
+  SessionUnderTest session(1, limits);
+  const std::string put = "put 0 0 1 600\r\n" + std::string(600, 'x') + "\r\n";
+  EXPECT_THAT(session.receive(put + put + put), SizeIs(2));
+  EXPECT_FALSE(session->wants_input());
+  session.reply_job(1, Answer::kInserted, 1);
+  session->resume();
+  EXPECT_THAT(session.asked(), SizeIs(1));
+}
+
+TEST(ClientSessionLimits, AClientThatDoesNotReadItsAnswersIsNotRead) {
+  SessionLimits limits;
+  limits.max_unsent_bytes = 10'000;
+  SessionUnderTest session(1, limits);
+  std::string many;
+  for (int i = 0; i < 2'000; ++i) many += "list-tube-used\r\n";
+  session.receive(many);
+  EXPECT_GE(session.output().size(), 10'000U);
+  EXPECT_LT(session.output().size(), 10'100U);
+  EXPECT_FALSE(session->wants_input());
+  EXPECT_FALSE(session->can_resume());
+  std::string all = session.sent();
+  while (session->can_resume()) {
+    session->resume();
+    all += session.sent();
+  }
+  EXPECT_EQ(all.size(), 2'000 * std::string("USING default\r\n").size());
+  EXPECT_TRUE(session->wants_input());
+}
+
+TEST(ClientSessionLimits, ManySmallPiecesWhileBlockedAreAllDone) {
+  SessionLimits limits;
+  limits.max_unanswered = 1;
+  SessionUnderTest session(1, limits);
+  std::string commands;
+  for (int i = 1; i <= 10'000; ++i) commands += "touch " + std::to_string(i) + "\r\n";
+  session.receive(commands);
+  std::string sent;
+  for (std::uint64_t slot = 1; slot <= 10'000; ++slot) {
+    session.reply(slot, Answer::kTouched);
+    session->resume();
+    sent += session.sent();
+  }
+  EXPECT_EQ(sent.size(), 10'000 * std::string("TOUCHED\r\n").size());
+  EXPECT_FALSE(session->has_unanswered());
+  EXPECT_TRUE(session->wants_input());
+}
+
+TEST(ClientSessionLimits, LargeBodyIsReadInPlace) {
+  SessionUnderTest session;
+  session.context().max_job_size = 1'000'000;
+  // The limit is taken when a session begins.
+  OutputBuffer output;
+  RecordedPartitions partitions;
+  SessionContext context{partitions};
+  context.max_job_size = 1'000'000;
+  ClientSession large(8, context, output);
+  partitions.take();
+  large.receive("put 0 0 1 100000\r\n");
+  const std::span<char> room = large.body_room();
+  ASSERT_EQ(room.size(), 100'000U);
+  std::fill(room.begin(), room.end(), 'b');
+  large.body_filled(room.size());
+  EXPECT_THAT(partitions.take(), IsEmpty());
+  large.receive("\r\n");
+  EXPECT_THAT(partitions.take(), ElementsAre("p0 #1 put default pri=0 delay=0 ttr=1 [" +
+                                             std::string(100'000, 'b') + "]"));
+}
+
+}  // namespace
+}  // namespace carillon::server

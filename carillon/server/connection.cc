@@ -94,6 +94,10 @@ void Connection::on_readable() {
   } else if (owner_.accepts_work(session_.id())) {
     read_once();
   }
+  if (failed_ || (peer_closed_ && session_.finished() && output_.empty())) {
+    owner_.close(session_.id());  // Destroys this.
+    return;
+  }
   owner_.request_work(session_.id());
 }
 

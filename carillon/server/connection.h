@@ -27,6 +27,8 @@ class ConnectionOwner {
  public:
   /// Calls Connection::work() of this session at the end of the present turn.
   virtual void request_work(broker::SessionId session) = 0;
+  /// Destroys the connection of this session, now.
+  virtual void close(broker::SessionId session) = 0;
   /// Whether the partitions take more commands. When that becomes true, every connection that was
   /// told no gets its work() again.
   [[nodiscard]] virtual bool accepts_work(broker::SessionId asking) = 0;

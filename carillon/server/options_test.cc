@@ -1,1 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace carillon::server {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const Option& option(std::string_view name) {
+  const auto table = option_table();
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Option& o) { return o.name == name; });
+  EXPECT_NE(found, table.end()) << name;
+  return *found;
+}
+
+std::string error_of(std::string_view config) {
+  ServerOptions options;
+  const Result<void> result = parse_config(config, "c.toml", options);
+  return result ? "" : result.error().message;
+}
+
+TEST(ServerOptions, DefaultsAreWithinTheirOwnLimits) {
+  const ServerOptions defaults;
+  std::set<std::string_view> names;
+  for (const Option& o : option_table()) {
+    EXPECT_TRUE(names.insert(o.name).second) << o.name;
+    EXPECT_FALSE(o.help.empty()) << o.name;
+    if (o.kind == Option::Kind::kEndpoints) continue;
+    ServerOptions options;
+    EXPECT_TRUE(o.set(options, o.value(defaults))) << o.name;
+    EXPECT_EQ(o.value(options), o.value(defaults)) << o.name;
+  }
+  EXPECT_TRUE(check_options(defaults));
+}
+
+TEST(ServerOptions, ListensOnLoopbackUnlessTold) {
+  EXPECT_EQ(option("listen").value(ServerOptions{}), "127.0.0.1:11300");
+}
+
+TEST(ServerOptions, ConfigSetsEveryKind) {
+  ServerOptions options;
+  const Result<void> result = parse_config(R"(
+    listen = ["127.0.0.1:1", "unix:/tmp/x"]
+    data = "jobs"
+    memory = false
+    partitions = 4
+    max-job-size = "1MiB"
+    max-unsent = 2048
+    drain-timeout = "90s"
+    log-level = "error"
+  )",
+                                           "c.toml", options);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(option("listen").value(options), "127.0.0.1:1 unix:/tmp/x");
+  EXPECT_EQ(options.data, "jobs");
+  EXPECT_EQ(options.partitions, 4U);
+  EXPECT_EQ(options.max_job_size, 1U << 20);
+  EXPECT_EQ(options.max_unsent, 2048U);
+  EXPECT_EQ(options.drain_timeout, 90s);
+  EXPECT_EQ(options.log_level, "error");
+}
+
+TEST(ServerOptions, OneAddressNeedsNoList) {
+  ServerOptions options;
+  ASSERT_TRUE(parse_config("listen = ':7'", "c.toml", options));
+  EXPECT_EQ(option("listen").value(options), "127.0.0.1:7");
+}
+
+TEST(ServerOptions, UnknownKeyIsAnErrorThatNamesItAndItsLine) {
+  const std::string message = error_of("memory = true\nmax-jobsize = 1\n");
+  EXPECT_THAT(message, HasSubstr("c.toml:2"));
+  EXPECT_THAT(message, HasSubstr("'max-jobsize'"));
+}
+
+TEST(ServerOptions, ValueOutOfRangeIsAnErrorThatNamesTheOptionAndTheLimit) {
+  EXPECT_THAT(error_of("partitions = 65"), HasSubstr("partitions: 65 is out of range (1 to 64)"));
+  EXPECT_THAT(error_of("partitions = 0"), HasSubstr("1 to 64"));
+  EXPECT_THAT(error_of("partitions = -1"), HasSubstr("'-1' is not a number"));
+  EXPECT_THAT(error_of("max-job-size = '2GiB'"), HasSubstr("0 to 1GiB"));
+  EXPECT_THAT(error_of("horizon = '1ms'"), HasSubstr("horizon: 1ms is out of range (1s to 1d)"));
+  EXPECT_THAT(error_of("log-level = 'loud'"), HasSubstr("debug, info, warning, error, off"));
+  EXPECT_THAT(error_of("listen = ['x:99999']"), HasSubstr("listen"));
+  EXPECT_THAT(error_of("listen = []"), HasSubstr("listen: is empty"));
+  EXPECT_THAT(error_of("data = ''"), HasSubstr("data: is empty"));
+}
+
+TEST(ServerOptions, WrongTypeIsAnErrorThatNamesTheOption) {
+  EXPECT_THAT(error_of("memory = 1"), HasSubstr("memory: has to be true or false"));
+  EXPECT_THAT(error_of("partitions = '4'"), HasSubstr("partitions: has to be a number"));
+  EXPECT_THAT(error_of("horizon = 300"), HasSubstr("horizon: has to be a string"));
+  EXPECT_THAT(error_of("data = true"), HasSubstr("data: has to be a string"));
+  EXPECT_THAT(error_of("max-unsent = [1]"), HasSubstr("max-unsent"));
+  EXPECT_THAT(error_of("listen = [1]"), HasSubstr("listen: has to be a string"));
+}
+
+TEST(ServerOptions, BrokenFileIsAnErrorThatNamesTheLine) {
+  EXPECT_THAT(error_of("memory = true\n= 3\n"), HasSubstr("c.toml:2"));
+  ServerOptions options;
+  EXPECT_THAT(load_config("/nowhere/c.toml", options).error().message,
+              HasSubstr("/nowhere/c.toml"));
+}
+
+TEST(ServerOptions, MemoryAndDataExcludeEachOther) {
+  ServerOptions options;
+  options.memory = true;
+  EXPECT_TRUE(check_options(options));
+  options.data = "jobs";
+  EXPECT_THAT(check_options(options).error().message, HasSubstr("memory and data"));
+}
+
+}  // namespace
+}  // namespace carillon::server

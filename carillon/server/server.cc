@@ -63,6 +63,7 @@ class Server::Impl final : private ConnectionOwner {
  private:
   // ConnectionOwner.
   void request_work(broker::SessionId session) override;
+  void close(broker::SessionId session) override;
   bool accepts_work(broker::SessionId asking) override;
   std::span<char> read_buffer() override { return read_buffer_; }
   Connection* find(broker::SessionId session) override { return connections_.find(session); }
@@ -74,7 +75,6 @@ class Server::Impl final : private ConnectionOwner {
   void request_turn();
   void turn();
   void work_on(broker::SessionId session);
-  void close(broker::SessionId session);
   void wait_for_lingering();
   void wait_for_signals();
   void on_signal(int signal);

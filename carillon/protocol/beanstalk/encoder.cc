@@ -76,6 +76,13 @@ class Document {
 
 constexpr std::int64_t whole_seconds(std::int64_t ms) noexcept { return ms / 1000; }
 
+/// Of what is left of a time. beanstalkd truncates, so a second just begun counts as 0 left. Ours is
+/// up to 2 ms more than the truth (the deadline is rounded up to a tick, the present down): without
+/// taking those off it would show the full second.
+constexpr std::int64_t whole_seconds_left(std::int64_t ms) noexcept {
+  return ms > 2 ? (ms - 2) / 1000 : 0;
+}
+
 std::string_view state_word(broker::JobState state) noexcept {
   switch (state) {
     case broker::JobState::kReady: return "ready";
@@ -95,7 +102,7 @@ void encode_job(const broker::JobStats& stats, std::string& out) {
       .plain("age", whole_seconds(stats.age_ms))
       .plain("delay", whole_seconds(stats.delay_ms))
       .plain("ttr", whole_seconds(stats.ttr_ms))
-      .plain("time-left", whole_seconds(stats.time_left_ms))
+      .plain("time-left", whole_seconds_left(stats.time_left_ms))
       .plain("file", 0)
       .plain("reserves", stats.history.reserves)
       .plain("timeouts", stats.history.timeouts)
@@ -116,7 +123,7 @@ void encode_tube(const broker::TubeStats& stats, std::string& out) {
       .plain("cmd-delete", stats.delete_count)
       .plain("cmd-pause-tube", stats.pause_count)
       .plain("pause", whole_seconds(stats.pause_ms))
-      .plain("pause-time-left", whole_seconds(stats.pause_left_ms));
+      .plain("pause-time-left", whole_seconds_left(stats.pause_left_ms));
   append_document(document.text(), out);
 }
 

@@ -94,7 +94,7 @@ TEST(BeanstalkEncoder, JobStatsAreByteForByteThoseOfBeanstalkd) {
   stats.age_ms = 1'999;
   stats.delay_ms = 60'000;
   stats.ttr_ms = 120'500;
-  stats.time_left_ms = 58'001;
+  stats.time_left_ms = 58'900;
   stats.history = {1, 2, 3, 4, 5};
   EXPECT_EQ(bytes_of(detailed(stats)),
             document("---\nid: 3\ntube: \"orders\"\nstate: delayed\npri: 4294967295\nage: 1\n"
@@ -132,6 +132,17 @@ TEST(BeanstalkEncoder, TubeStatsAreByteForByteThoseOfBeanstalkd) {
                      "current-jobs-reserved: 3\ncurrent-jobs-delayed: 4\ncurrent-jobs-buried: 5\n"
                      "total-jobs: 6\ncurrent-using: 7\ncurrent-watching: 8\ncurrent-waiting: 9\n"
                      "cmd-delete: 10\ncmd-pause-tube: 11\npause: 12\npause-time-left: 3\n"));
+}
+
+TEST(BeanstalkEncoder, TimeLeftIsThatOfBeanstalkdJustAfterTheTimeWasSet) {
+  // 2 s from 0.9 ms into a tick: the deadline is up to 2001 ms after the tick.
+  for (const std::int64_t left : {2000, 2001}) {
+    broker::JobStats stats;
+    stats.time_left_ms = left;
+    EXPECT_NE(bytes_of(detailed(stats)).find("time-left: 1\n"), std::string::npos) << left;
+  }
+  broker::JobStats over;
+  EXPECT_NE(bytes_of(detailed(over)).find("time-left: 0\n"), std::string::npos);
 }
 
 TEST(BeanstalkEncoder, TubesAreAnUnquotedList) {
