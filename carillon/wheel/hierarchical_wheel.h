@@ -63,6 +63,7 @@
 ///   (2) `earliest` never exceeds the truth: so nobody sleeps too long.
 ///   (3) a bit may be set for an empty slot, and is never clear for an occupied one.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -210,9 +211,10 @@ class BasicHierarchicalWheel : private internal::WheelCore {
     return Levels::parent(level, Levels::number(level, now_));
   }
 
-  void mark(int level, int slot) noexcept {
-    at(current_, level).occupied.set(slot);
+  void mark(int level, Tick number) noexcept {
+    at(current_, level).occupied.set(Levels::index(level, number));
     occupied_levels_ |= std::uint64_t{1} << level;
+    next_start_ = std::min(next_start_, Levels::start(level, number));
   }
   void unmark(int level, int slot) noexcept {
     at(current_, level).occupied.clear(slot);
@@ -244,8 +246,10 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   //     bit l of occupied_levels_ is set iff current_[l].occupied is not empty.
   // (3) no bit of current_[l] is set for a slot before the hand's, nor above level 0 for the
   //     hand's own, stale bits included: so the first bit is the next slot.
-  // (4) timers in due_ have the deadline now_, or have been postponed.
+  // (4) no bit of current_ is set for a slot that begins before next_start_.
+  // (5) timers in due_ have the deadline now_, or have been postponed.
   Tick now_;
+  Tick next_start_ = kLastTick;
   std::uint64_t occupied_levels_ = 0;
   std::array<Ring, kLevels> current_;
   std::array<Ring, kLevels> ahead_;

@@ -8,8 +8,9 @@
 //   W4  ten timers over 10^9 ticks, from next deadline to next deadline
 //   W5  schedule N, cancel all, advance past them: what laziness leaves to be paid later
 //
-// A phase is timed as a whole with one pair of clock readings. Timers are 32 bytes, in one array,
-// scheduled in the order of the array. The label is a checksum: equal for equal work.
+// A phase is timed as a whole with one pair of clock readings; median and minimum of the phases.
+// Timers are 32 bytes, in one array, scheduled in the order of the array. The label is a checksum:
+// equal for equal work.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -63,31 +64,46 @@ void cancel_all(Wheel& wheel, Workload& load) {
   }
 }
 
-// Google Benchmark prints the time of an iteration; the counter is what is of interest: the time
-// of one operation.
-void report(benchmark::State& state, double seconds, double operations, std::uint64_t checksum) {
-  state.counters["ns/op"] =
-      benchmark::Counter(seconds * 1e9 / operations, benchmark::Counter::kDefaults);
-  state.SetLabel("checksum " + std::to_string(checksum));
-}
+// The time of one operation, over the iterations of a benchmark.
+class Report {
+ public:
+  Report(benchmark::State& state, std::size_t operations)
+      : state_(state), operations_(static_cast<double>(operations)) {}
+
+  void add(double seconds) {
+    state_.SetIterationTime(seconds);
+    ns_.push_back(seconds * 1e9 / operations_);
+  }
+
+  // Google Benchmark prints the mean time of an iteration; of interest are these.
+  void finish(std::uint64_t checksum) {
+    std::sort(ns_.begin(), ns_.end());
+    state_.counters["median_ns"] = ns_[ns_.size() / 2];
+    state_.counters["min_ns"] = ns_.front();
+    state_.SetLabel("checksum " + std::to_string(checksum));
+  }
+
+ private:
+  benchmark::State& state_;
+  double operations_;
+  std::vector<double> ns_;
+};
 
 template <class Wheel>
 void w1_schedule(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
   Wheel wheel;
-  double seconds = 0;
+  Report report(state, n);
   std::uint64_t checksum = 0;
   for (auto _ : state) {
     const double once = timed([&] { schedule_all(wheel, load); });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
     checksum = wheel.size();
     cancel_all(wheel, load);
     wheel.advance(wheel.now() + kSpan, [](WheelHook&) {});
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * static_cast<double>(n),
-         checksum);
+  report.finish(checksum);
 }
 
 template <class Wheel>
@@ -95,24 +111,22 @@ void w1_cancel(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
   Wheel wheel;
-  double seconds = 0;
+  Report report(state, n);
   std::uint64_t checksum = 0;
   for (auto _ : state) {
     schedule_all(wheel, load);
     const double once = timed([&] { cancel_all(wheel, load); });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
     checksum = n - wheel.size();
     wheel.advance(wheel.now() + kSpan, [](WheelHook&) {});
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * static_cast<double>(n),
-         checksum);
+  report.finish(checksum);
 }
 
 // `refresh(wheel, hook, deadline)`: reschedule, or postpone.
 template <class Wheel, class Refresh>
 void w2(benchmark::State& state, const Refresh& refresh) {
-  constexpr std::size_t kRefreshes = 1 << 20;
+  constexpr std::size_t kRefreshes = 1 << 17;
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
   std::vector<std::uint32_t> picks(kRefreshes);
@@ -120,10 +134,10 @@ void w2(benchmark::State& state, const Refresh& refresh) {
   std::generate(picks.begin(), picks.end(),
                 [&] { return static_cast<std::uint32_t>(random.below(n)); });
   Wheel wheel;
+  Report report(state, kRefreshes);
   for (std::size_t i = 0; i < n; ++i) {
     wheel.schedule(load.timers[i], 1 + kTimeout * i / n);
   }
-  double seconds = 0;
   std::uint64_t checksum = 0;
   for (auto _ : state) {
     const double once = timed([&] {
@@ -140,10 +154,9 @@ void w2(benchmark::State& state, const Refresh& refresh) {
         }
       }
     });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * kRefreshes, wheel.size());
+  report.finish(wheel.size());
   benchmark::DoNotOptimize(checksum);
 }
 
@@ -164,7 +177,7 @@ void w3_expire(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
   Wheel wheel;
-  double seconds = 0;
+  Report report(state, n);
   std::uint64_t checksum = 0;
   for (auto _ : state) {
     const Tick begin = wheel.now();
@@ -175,11 +188,9 @@ void w3_expire(benchmark::State& state) {
         wheel.advance(tick, [&](WheelHook& hook) { checksum += hook.deadline() - begin; });
       }
     });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * static_cast<double>(n),
-         checksum);
+  report.finish(checksum);
 }
 
 template <class Wheel>
@@ -187,7 +198,7 @@ void w4_sparse(benchmark::State& state) {
   constexpr std::size_t kTimers = 10;
   WheelHook timers[kTimers];
   Wheel wheel;
-  double seconds = 0;
+  Report report(state, kTimers);
   std::uint64_t wake_ups = 0;
   Random random(4);
   for (auto _ : state) {
@@ -200,11 +211,9 @@ void w4_sparse(benchmark::State& state) {
         ++wake_ups;
       }
     });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * kTimers,
-         wake_ups / static_cast<std::uint64_t>(state.iterations()));
+  report.finish(wake_ups / static_cast<std::uint64_t>(state.iterations()));
 }
 
 template <class Wheel>
@@ -212,18 +221,16 @@ void w5_in_all(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   Workload load(n);
   Wheel wheel;
-  double seconds = 0;
+  Report report(state, n);
   for (auto _ : state) {
     const double once = timed([&] {
       schedule_all(wheel, load);
       cancel_all(wheel, load);
       wheel.advance(wheel.now() + kSpan, [](WheelHook&) {});
     });
-    state.SetIterationTime(once);
-    seconds += once;
+    report.add(once);
   }
-  report(state, seconds, static_cast<double>(state.iterations()) * static_cast<double>(n),
-         wheel.size());
+  report.finish(wheel.size());
 }
 
 #define CARILLON_BENCH_SIZES(function)                                                          \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All sequences of up to six operations on tiny wheels, from starts where rings wrap, against the
-// model. Shorter sequences are the beginnings of the longer ones: every step is compared.
+// All sequences of up to six operations on a tiny wheel, from starts where rings wrap, against the
+// model. Shorter sequences are the beginnings of the longer ones: every step is compared. Each
+// begins by scheduling: what comes before that only moves the start.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,6 +14,8 @@ namespace carillon {
 namespace {
 
 constexpr int kLength = 6;
+// The first so many operations schedule.
+constexpr std::size_t kScheduling = 4;
 
 struct FourSlots : PowerOfTwoLevels<2> {
   static constexpr int kShortList = 0;
@@ -29,7 +32,7 @@ constexpr std::array<Operation<Wheel>, 10> kOperations = {
     [](WheelLockstep<Wheel>& w) { w.schedule(0, w.now() + 4); },
     [](WheelLockstep<Wheel>& w) { w.schedule(1, w.now() + 4); },
     [](WheelLockstep<Wheel>& w) { w.schedule(1, w.now() + 17); },
-    [](WheelLockstep<Wheel>& w) { w.postpone(1, w.now() + 17); },
+    [](WheelLockstep<Wheel>& w) { w.postpone(1, w.now() + 18); },
     [](WheelLockstep<Wheel>& w) { w.cancel(0); },
     [](WheelLockstep<Wheel>& w) { w.ask(); },
     [](WheelLockstep<Wheel>& w) { w.advance(w.now() + 1); },
@@ -51,8 +54,7 @@ void run_all_sequences(Tick start) {
   constexpr auto kCount = kOperations<Wheel>.size();
   std::array<std::size_t, kLength> sequence{};
   for (;;) {
-    // now + 17 must not wrap, so near the end of time the delays of the last steps are clipped by
-    // the wheel's own rule for the past: the sums do wrap, in both.
+    // Near the end of time now + 17 wraps, and is a deadline long past, for wheel and model.
     WheelLockstep<Wheel> wheels(start, 2);
     int step = 0;
     try {
@@ -72,11 +74,11 @@ void run_all_sequences(Tick start) {
       FAIL() << error.what() << " at step " << step << " of " << text << "from " << start;
     }
     // The next sequence, as an odometer.
-    int digit = kLength - 1;
-    while (digit >= 0 && ++sequence[static_cast<std::size_t>(digit)] == kCount) {
-      sequence[static_cast<std::size_t>(digit--)] = 0;
+    std::size_t digit = kLength - 1;
+    while (digit > 0 && ++sequence[digit] == kCount) {
+      sequence[digit--] = 0;
     }
-    if (digit < 0) {
+    if (digit == 0 && ++sequence[0] == kScheduling) {
       return;
     }
   }

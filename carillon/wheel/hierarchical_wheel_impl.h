@@ -70,10 +70,11 @@ void BasicHierarchicalWheel<Levels>::place_ahead(WheelHook& hook, int level) noe
     --level;
     ring = &at(ahead_, level);
   }
-  const int slot = Levels::index(level, Levels::number(level, deadline));
+  const Tick number = Levels::number(level, deadline);
+  const int slot = Levels::index(level, number);
   ring->slots[slot].append(Access::node(hook));
   if (ring == &at(current_, level)) {
-    mark(level, slot);
+    mark(level, number);
   } else {
     ring->occupied.set(slot);
   }
@@ -101,8 +102,10 @@ bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
     const int slot = ring.occupied.first();
     const Tick number = Levels::child(level, present_parent(level), slot);
     const Tick start = Levels::start(level, number);
+    next_start_ = start;
     if (start > target) {
-      break;
+      now_ = target;
+      return false;
     }
     unmark(level, slot);
     if (level > 0) {
@@ -119,6 +122,7 @@ bool BasicHierarchicalWheel<Levels>::load_due(Tick target) noexcept {
     }
   }
   now_ = target;
+  next_start_ = kLastTick;
   return false;
 }
 

@@ -81,6 +81,14 @@ struct PowerOfTwoLevels {
   static constexpr int bits(int level) noexcept {
     return kShift[static_cast<std::size_t>(level + 1)] - kShift[static_cast<std::size_t>(level)];
   }
+  // The same where it does not matter that the top level may have fewer: its numbers are small.
+  static constexpr int width(int level) noexcept {
+    if constexpr (kUniform) {
+      return FirstBits;
+    } else {
+      return bits(level);
+    }
+  }
 
  public:
   /// Up to this many timers of a coarse slot are searched for the earliest rather than sorted: they
@@ -122,16 +130,14 @@ struct PowerOfTwoLevels {
   static constexpr Tick start(int level, Tick number) noexcept { return number << shift(level); }
   /// The slot of level + 1 that contains slot `number` of `level`; above the top level, 0: the one
   /// slot that is all of time.
-  static constexpr Tick parent(int level, Tick number) noexcept {
-    return level + 1 == kLevels ? 0 : number >> bits(level);
-  }
+  static constexpr Tick parent(int level, Tick number) noexcept { return number >> width(level); }
   /// The place of slot `number` in one turn of `level`: in [0, slots(level)).
   static constexpr int index(int level, Tick number) noexcept {
-    return static_cast<int>(number & (static_cast<Tick>(slots(level)) - 1));
+    return static_cast<int>(number & ((Tick{1} << width(level)) - 1));
   }
   /// The slot at `index` under `parent`: parent(level, child(level, p, i)) == p.
   static constexpr Tick child(int level, Tick parent, int index) noexcept {
-    return (parent << bits(level)) | static_cast<Tick>(index);
+    return (parent << width(level)) | static_cast<Tick>(index);
   }
 };
 

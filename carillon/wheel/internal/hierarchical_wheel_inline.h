@@ -36,7 +36,7 @@ inline bool BasicHierarchicalWheel<Levels>::reschedule(WheelHook& hook, Tick dea
 template <class Levels>
 inline bool BasicHierarchicalWheel<Levels>::postpone(WheelHook& hook, Tick deadline) noexcept {
   // What is due already must leave its list, or it would stay due for the next tick.
-  if (!hook.scheduled() || deadline < hook.deadline() || hook.deadline() <= now_) {
+  if (!hook.scheduled() || deadline < hook.deadline() || hook.deadline() <= now_) [[unlikely]] {
     return reschedule(hook, deadline);
   }
   CARILLON_DCHECK(Access::owner(hook) == this, "the hook waits in another wheel");
@@ -66,9 +66,8 @@ inline void BasicHierarchicalWheel<Levels>::place(WheelHook& hook) noexcept {
     place_ahead(hook, level);
     return;
   }
-  const int slot = Levels::index(level, number);
-  at(current_, level).slots[slot].append(Access::node(hook));
-  mark(level, slot);
+  at(current_, level).slots[Levels::index(level, number)].append(Access::node(hook));
+  mark(level, number);
 }
 
 // Is the first timer in due_ due? If it has been postponed, it goes where it belongs.
@@ -94,8 +93,14 @@ AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
     result.more = has_due();
     return result;
   }
-  if (due_.empty() && !load_due(target)) {
-    return result;
+  if (due_.empty()) {
+    if (target < next_start_) {
+      now_ = target;
+      return result;
+    }
+    if (!load_due(target)) {
+      return result;
+    }
   }
   // Tells us, and an advance() around us, that a sink has destroyed the wheel.
   struct Watch {

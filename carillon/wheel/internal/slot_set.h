@@ -37,7 +37,7 @@ class SlotSet {
   }
 
   void set(int slot) noexcept {
-    const auto word = static_cast<unsigned>(slot) / 64;
+    const std::size_t word = word_of(slot);
     words_[word] |= std::uint64_t{1} << (static_cast<unsigned>(slot) % 64);
     if constexpr (kWords > 1) {
       summary_ |= std::uint64_t{1} << word;
@@ -45,7 +45,7 @@ class SlotSet {
   }
 
   void clear(int slot) noexcept {
-    const auto word = static_cast<unsigned>(slot) / 64;
+    const std::size_t word = word_of(slot);
     words_[word] &= ~(std::uint64_t{1} << (static_cast<unsigned>(slot) % 64));
     if constexpr (kWords > 1) {
       summary_ &= ~(std::uint64_t{words_[word] == 0} << word);
@@ -53,6 +53,10 @@ class SlotSet {
   }
 
  private:
+  static constexpr std::size_t word_of(int slot) noexcept {
+    return kWords == 1 ? 0 : static_cast<std::size_t>(slot) / 64;
+  }
+
   std::array<std::uint64_t, kWords> words_{};
   [[no_unique_address]] std::conditional_t<kWords == 1, std::array<std::uint64_t, 0>, std::uint64_t>
       summary_{};
