@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <limits>
 #include <utility>
@@ -190,12 +191,31 @@ Recovered near_state(const MemoryState& model) {
 
 }  // namespace
 
+namespace {
+
 bool same_near_state(const Recovered& recovered, const MemoryState& model) {
   const Recovered expected = near_state(model);
   if (recovered.partition != expected.partition || recovered.tubes != expected.tubes) return false;
-  if (recovered.jobs.size() != expected.jobs.size()) return false;
-  for (std::size_t i = 0; i < expected.jobs.size(); ++i) {
-    if (!same_job(recovered.jobs[i], expected.jobs[i])) return false;
+  return std::equal(recovered.jobs.begin(), recovered.jobs.end(), expected.jobs.begin(),
+                    expected.jobs.end(), same_job);
+}
+
+FarChunk far_state(const MemoryState& model, TubeNumber tube) {
+  return model.scan_far(tube, {std::numeric_limits<std::int64_t>::min(), 0},
+                        std::numeric_limits<std::int64_t>::max(), model.jobs().size());
+}
+
+}  // namespace
+
+bool same_state(StoreDriver& driver, const Recovered& recovered, const MemoryState& model) {
+  if (!same_near_state(recovered, model)) return false;
+  for (TubeNumber tube = 1; tube <= RandomProgram::kTubes; ++tube) {
+    const Result<std::vector<StoredJob>> jobs = driver.scan_all(tube, 1'000);
+    const FarChunk expected = far_state(model, tube);
+    if (!jobs || !std::equal(jobs->begin(), jobs->end(), expected.jobs.begin(), expected.jobs.end(),
+                             same_job)) {
+      return false;
+    }
   }
   return true;
 }
@@ -222,9 +242,7 @@ void expect_holds(StoreDriver& driver, const MemoryState& model, const std::stri
   for (TubeNumber tube = 0; tube <= RandomProgram::kTubes; ++tube) {
     Result<std::vector<StoredJob>> jobs = driver.scan_all(tube, 7);
     ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
-    const FarChunk expected =
-        model.scan_far(tube, {std::numeric_limits<std::int64_t>::min(), 0},
-                       std::numeric_limits<std::int64_t>::max(), model.jobs().size());
+    const FarChunk expected = far_state(model, tube);
     ASSERT_EQ(jobs->size(), expected.jobs.size()) << "far jobs of tube " << tube;
     for (std::size_t i = 0; i < expected.jobs.size(); ++i) {
       EXPECT_EQ((*jobs)[i].record, expected.jobs[i].record);

@@ -17,7 +17,7 @@
 #include "carillon/base/random.h"
 #include "carillon/base/result.h"
 #include "carillon/broker/store.h"
-#include "carillon/store/memory/memory_disk.h"
+#include "carillon/store/memory/memory_disk.h"  // lint-allow(layer): the model to compare with
 
 namespace carillon::store::testing {
 
@@ -56,6 +56,7 @@ class Recovered final : public broker::RecoverySink {
 /// Calls a store and waits for the answer, on whichever thread it comes.
 class StoreDriver {
  public:
+  StoreDriver() = default;
   explicit StoreDriver(broker::Store& store) : store_(&store) {}
   /// The store was opened anew.
   void use(broker::Store& store) { store_ = &store; }
@@ -73,15 +74,16 @@ class StoreDriver {
   broker::CommitSeq next_seq() noexcept { return ++seq_; }
 
  private:
-  broker::Store* store_;
+  broker::Store* store_ = nullptr;
   broker::CommitSeq seq_ = 0;
 };
 
 /// What a program of batches amounts to, asked of the store in every way there is. Fails the
 /// running test where they differ; `what` says when.
 void expect_holds(StoreDriver& driver, const MemoryState& model, const std::string& what);
-/// Whether recover() reports exactly the near state of `model`.
-[[nodiscard]] bool same_near_state(const Recovered& recovered, const MemoryState& model);
+/// Whether recover(), which reported `recovered`, and scans find exactly what `model` has.
+[[nodiscard]] bool same_state(StoreDriver& driver, const Recovered& recovered,
+                              const MemoryState& model);
 
 /// Makes batches that a broker could have made: valid one after the other, all kinds of mutations.
 class RandomProgram {

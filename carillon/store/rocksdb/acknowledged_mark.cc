@@ -11,10 +11,10 @@
 namespace carillon::store {
 namespace {
 
-// 24 bytes, little-endian: "caril" and the version 01 as text, clean as '0' or '1', the number, its
-// complement.
+// 40 bytes: "caril" and the version 01 as text, clean as '0' or '1'; then little-endian the group,
+// the manifest's number and its bytes, and the exclusive or of the three, inverted.
 constexpr std::string_view kMagic = "caril01";
-constexpr std::size_t kSize = 24;
+constexpr std::size_t kSize = 40;
 using Bytes = std::array<char, kSize>;
 
 void store_little_endian(char* at, std::uint64_t value) noexcept {
@@ -27,6 +27,10 @@ std::uint64_t load_little_endian(const char* at) noexcept {
   return value;
 }
 
+std::uint64_t checksum(const AcknowledgedMark::Value& value) noexcept {
+  return ~(value.group ^ value.manifest_number ^ value.manifest_bytes);
+}
+
 }  // namespace
 
 AcknowledgedMark::~AcknowledgedMark() {
@@ -34,36 +38,68 @@ AcknowledgedMark::~AcknowledgedMark() {
 }
 
 Result<void> AcknowledgedMark::open(const std::string& folder) {
+  const MutexLock lock(mutex_);
   if (file_ >= 0) return {};
   const std::string path = folder + "/ACKNOWLEDGED";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file_ >= 0) return {};
-  const int error = errno;
-  return Error{error == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
-               "open " + path + ": " + std::strerror(error)};
-}
-
-std::optional<AcknowledgedMark::Value> AcknowledgedMark::read() const {
-  Bytes bytes{};
-  if (::pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return std::nullopt;
+  if (file_ < 0) {
+    const int error = errno;
+    return Error{error == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
+                 "open " + path + ": " + std::strerror(error)};
   }
-  if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return std::nullopt;
-  const char clean = bytes[kMagic.size()];
-  const std::uint64_t group = load_little_endian(bytes.data() + 8);
-  if (load_little_endian(bytes.data() + 16) != ~group) return std::nullopt;
-  return Value{group, clean == '1'};
+  read();
+  return {};
 }
 
-bool AcknowledgedMark::write(const Value& value) noexcept {
+void AcknowledgedMark::read() {
+  Bytes bytes{};
+  if (::pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return;
+  if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return;
+  Value value;
+  value.clean = bytes[kMagic.size()] == '1';
+  value.group = load_little_endian(bytes.data() + 8);
+  value.manifest_number = load_little_endian(bytes.data() + 16);
+  value.manifest_bytes = load_little_endian(bytes.data() + 24);
+  if (load_little_endian(bytes.data() + 32) == checksum(value)) value_ = value;
+}
+
+std::optional<AcknowledgedMark::Value> AcknowledgedMark::value() const {
+  const MutexLock lock(mutex_);
+  return value_;
+}
+
+bool AcknowledgedMark::acknowledge(std::uint64_t group) noexcept {
+  const MutexLock lock(mutex_);
+  if (!value_) value_.emplace();
+  value_->group = group;
+  value_->clean = false;
+  return write();
+}
+
+bool AcknowledgedMark::set_manifest(std::uint64_t number, std::uint64_t bytes) noexcept {
+  const MutexLock lock(mutex_);
+  if (!value_) value_.emplace();
+  value_->manifest_number = number;
+  value_->manifest_bytes = bytes;
+  return write();
+}
+
+bool AcknowledgedMark::set_clean() noexcept {
+  const MutexLock lock(mutex_);
+  if (!value_) value_.emplace();
+  value_->clean = true;
+  return write() && ::fdatasync(file_) == 0;
+}
+
+bool AcknowledgedMark::write() noexcept {
   Bytes bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  bytes[kMagic.size()] = value.clean ? '1' : '0';
-  store_little_endian(bytes.data() + 8, value.group);
-  store_little_endian(bytes.data() + 16, ~value.group);
+  bytes[kMagic.size()] = value_->clean ? '1' : '0';
+  store_little_endian(bytes.data() + 8, value_->group);
+  store_little_endian(bytes.data() + 16, value_->manifest_number);
+  store_little_endian(bytes.data() + 24, value_->manifest_bytes);
+  store_little_endian(bytes.data() + 32, checksum(*value_));
   return ::pwrite(file_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
 }
-
-void AcknowledgedMark::sync() noexcept { (void)::fdatasync(file_); }
 
 }  // namespace carillon::store

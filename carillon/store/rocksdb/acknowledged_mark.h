@@ -2,17 +2,19 @@
 #pragma once
 
 /// \file
-/// A note, beside the database, of how far commits have been acknowledged.
+/// A note, beside the database, of what it must hold at least: how far writes have been
+/// acknowledged, and how long its manifest is.
 ///
 /// A log that ends in a torn record is what a power cut leaves, and is opened without complaint; a
 /// log that is damaged in the middle looks the same to RocksDB, which stops there and silently
-/// drops what follows. The mark tells the two apart: what the database holds after recovery must
-/// reach at least as far as what had been acknowledged. Docs: docs/internals/storage.md.
+/// drops what follows. A manifest that has lost its end is just an older manifest to it. The mark
+/// tells damage from a crash. docs/decisions/0009-acknowledged-mark.md
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "carillon/base/mutex.h"
 #include "carillon/base/result.h"
 
 namespace carillon::store {
@@ -23,12 +25,15 @@ namespace carillon::store {
 /// it may be behind by what the kernel had not written back (seconds), and it is never ahead. So it
 /// never accuses a healthy folder.
 ///
-/// Threads: one at a time.
+/// Threads: safe.
+/// Cost:    one small pwrite a change.
 class AcknowledgedMark {
  public:
   struct Value {
-    std::uint64_t group = 0;  ///< Number of the last acknowledged write; the database has it too.
-    bool clean = false;       ///< Written by a clean stop, with nothing left in the log.
+    std::uint64_t group = 0;            ///< The last acknowledged write; the database numbers them.
+    std::uint64_t manifest_number = 0;  ///< The manifest written to last ...
+    std::uint64_t manifest_bytes = 0;   ///< ... and how much of it was synced.
+    bool clean = false;                 ///< Written by a clean stop, with nothing left in the log.
     bool operator==(const Value&) const = default;
   };
 
@@ -37,18 +42,26 @@ class AcknowledgedMark {
   AcknowledgedMark(const AcknowledgedMark&) = delete;
   AcknowledgedMark& operator=(const AcknowledgedMark&) = delete;
 
-  /// Opens or creates the file.
+  /// Opens or creates the file, and from then on says what it said.
   Result<void> open(const std::string& folder);
-  /// nullopt: none was ever written, or it cannot be made out.
-  [[nodiscard]] std::optional<Value> read() const;
-  /// Best effort: a mark that is behind is a weaker check and nothing worse. Returns whether it was
-  /// written.
-  bool write(const Value& value) noexcept;
-  /// Makes the last write durable, best effort.
-  void sync() noexcept;
+  /// nullopt: none was ever written, or it could not be made out.
+  [[nodiscard]] std::optional<Value> value() const;
+
+  // Best effort: a mark that is behind is a weaker check and nothing worse. They return whether it
+  // was written.
+
+  bool acknowledge(std::uint64_t group) noexcept;
+  bool set_manifest(std::uint64_t number, std::uint64_t bytes) noexcept;
+  /// And makes it durable.
+  bool set_clean() noexcept;
 
  private:
-  int file_ = -1;
+  bool write() noexcept CARILLON_REQUIRES(mutex_);
+  void read() CARILLON_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  int file_ CARILLON_GUARDED_BY(mutex_) = -1;
+  std::optional<Value> value_ CARILLON_GUARDED_BY(mutex_);
 };
 
 }  // namespace carillon::store

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "carillon/base/check.h"
+#include "carillon/store/rocksdb/manifest_watch.h"
 #include "carillon/store/rocksdb/status_error.h"
 
 namespace carillon::store {
@@ -23,7 +24,11 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
 
 RocksEngine::RocksEngine(const RocksOptions& options)
     : options_(options),
-      env_(options.env != nullptr ? options.env : rocksdb::Env::Default()),
+      env_(rocksdb::NewCompositeEnv(std::make_shared<ManifestWatch>(
+          (options.env != nullptr ? options.env : rocksdb::Env::Default())->GetFileSystem(),
+          [this](std::uint64_t number, std::uint64_t bytes) {
+            (void)mark_.set_manifest(number, bytes);
+          }))),
       free_space_(options.folder, options.min_free_bytes, options.free_space_interval,
                   options.free_bytes),
       cache_(rocksdb::NewLRUCache(options.block_cache_bytes)) {}
@@ -36,15 +41,13 @@ RocksEngine::~RocksEngine() {
 Result<void> RocksEngine::open() {
   CARILLON_CHECK(!db_, "open already");
   if (Result<void> taken = take_folder(); !taken) return taken;
-  const std::optional<AcknowledgedMark::Value> mark = mark_.read();
+  const std::optional<AcknowledgedMark::Value> mark = mark_.value();
   bool exists = false;
   if (Result<void> checked = check_families(exists); !checked) return checked;
   if (mark && !options_.accept_loss) {
-    if (!exists) {
-      if (Result<void> complete = check_complete(*mark, 0); !complete) return complete;
-    } else if (!mark->clean) {
-      if (Result<void> checked = check_before_recovery(*mark); !checked) return checked;
-    }
+    Result<void> checked = exists ? check_manifest(*mark) : check_complete(*mark, 0);
+    if (checked && exists && !mark->clean) checked = check_before_recovery(*mark);
+    if (!checked) return checked;
   }
   if (Result<void> opened = open_database(); !opened) return opened;
   Result<void> checked = check_format();
@@ -101,44 +104,55 @@ Result<void> RocksEngine::check_families(bool& exists) const {
   exists = true;
 
   std::vector<std::string> names;
-  rocksdb::Status status =
-      rocksdb::DB::ListColumnFamilies(make_db_options(options_), folder, &names);
+  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options(), folder, &names);
   if (!status.ok()) return to_error(status, "open data folder " + folder);
-  const auto known = [](const std::string& name) {
-    return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end();
-  };
-  const auto unknown = std::find_if_not(names.begin(), names.end(), known);
-  if (unknown == names.end()) return {};
+  // All of ours and no other, in a folder that has its format record: that is written last.
+  const auto stranger = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+    return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) == kFamilyNames.end();
+  });
+  const auto missing =
+      std::find_if(kFamilyNames.begin(), kFamilyNames.end(), [&names](const char* name) {
+        return std::find(names.begin(), names.end(), name) == names.end();
+      });
+  if (stranger == names.end() && missing == kFamilyNames.end()) return {};
 
-  // A newer format, most likely; its record says so. Only `default` is opened, and not written.
+  // Only `default` is opened, and nothing is written.
   rocksdb::DB* db = nullptr;
-  status =
-      rocksdb::DB::OpenForReadOnly(rocksdb::Options(make_db_options(options_), {}), folder, &db);
+  status = rocksdb::DB::OpenForReadOnly(rocksdb::Options(db_options(), {}), folder, &db);
   if (!status.ok()) return to_error(status, "open data folder " + folder);
   const std::unique_ptr<rocksdb::DB> owner(db);
   std::string value;
-  if (db->Get(rocksdb::ReadOptions(), format_key().view(), &value).ok()) {
+  status = db->Get(rocksdb::ReadOptions(), format_key().view(), &value);
+  if (!status.ok() && !status.IsNotFound()) return to_error(status, "open data folder " + folder);
+  if (status.ok()) {
     const Result<FormatRecord> format = decode_format(value);
-    if (format && format->version > kFormatVersion) {
-      return Error{ErrorCode::kInvalidArgument, "data folder " + folder + " has format version " +
-                                                    std::to_string(format->version) +
-                                                    ", this build reads up to version " +
-                                                    std::to_string(kFormatVersion)};
-    }
+    if (format && format->version > kFormatVersion) return newer_format(*format);
   }
+  if (stranger != names.end()) {
+    return Error{ErrorCode::kCorrupt,
+                 "data folder " + folder + " has an unknown column family " + *stranger};
+  }
+  if (status.IsNotFound()) return {};  // A creation that was interrupted.
   return Error{ErrorCode::kCorrupt,
-               "data folder " + folder + " has an unknown column family " + *unknown};
+               "data folder " + folder + " has no column family " + std::string(*missing)};
+}
+
+Error RocksEngine::newer_format(const FormatRecord& format) const {
+  return Error{ErrorCode::kInvalidArgument,
+               "data folder " + options_.folder + " has format version " +
+                   std::to_string(format.version) + ", this build reads up to version " +
+                   std::to_string(kFormatVersion)};
 }
 
 Result<void> RocksEngine::check_before_recovery(const AcknowledgedMark::Value& mark) const {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  rocksdb::DBOptions db_options = make_db_options(options_);
-  db_options.create_if_missing = false;
-  db_options.create_missing_column_families = false;
+  rocksdb::DBOptions reading = db_options();
+  reading.create_if_missing = false;
+  reading.create_missing_column_families = false;
   std::vector<rocksdb::ColumnFamilyDescriptor> families = make_families(options_, cache_);
   std::vector<std::string> names;
-  if (rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options, options_.folder, &names);
+  if (rocksdb::Status status = rocksdb::DB::ListColumnFamilies(reading, options_.folder, &names);
       !status.ok()) {
     return to_error(status, "open data folder " + options_.folder);
   }
@@ -147,7 +161,7 @@ Result<void> RocksEngine::check_before_recovery(const AcknowledgedMark::Value& m
     return std::find(names.begin(), names.end(), family.name) == names.end();
   });
   const rocksdb::Status status =
-      rocksdb::DB::OpenForReadOnly(db_options, options_.folder, families, &handles, &db);
+      rocksdb::DB::OpenForReadOnly(reading, options_.folder, families, &handles, &db);
   if (!status.ok()) return to_error(status, "check data folder " + options_.folder);
   const Result<std::uint64_t> group = read_group(*db);
   for (rocksdb::ColumnFamilyHandle* family : handles) (void)db->DestroyColumnFamilyHandle(family);
@@ -166,24 +180,48 @@ Result<std::uint64_t> RocksEngine::read_group(rocksdb::DB& db) const {
   return group;
 }
 
+Result<void> RocksEngine::check_manifest(const AcknowledgedMark::Value& mark) const {
+  std::string current;
+  rocksdb::Status status =
+      rocksdb::ReadFileToString(env_.get(), options_.folder + "/CURRENT", &current);
+  if (!status.ok()) return to_error(status, "open data folder " + options_.folder);
+  current.erase(current.find_last_not_of('\n') + 1);
+  // Another one is as good: it was begun and synced before the mark, or after it and never used.
+  if (manifest_number(current) != mark.manifest_number) return {};
+  std::uint64_t bytes = 0;
+  status = env_->GetFileSize(options_.folder + "/" + current, &bytes);
+  if (!status.ok()) return to_error(status, "open data folder " + options_.folder);
+  if (bytes >= mark.manifest_bytes) return {};
+  return damaged(current + " had " + std::to_string(mark.manifest_bytes) + " bytes and now has " +
+                 std::to_string(bytes));
+}
+
 Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
                                          std::uint64_t group) const {
   if (mark.group <= group) return {};
-  const std::string message = "data folder " + options_.folder +
-                              " is damaged or not whole: write " + std::to_string(mark.group) +
-                              " was acknowledged, but only those up to " + std::to_string(group) +
-                              " can be read";
-  if (options_.accept_loss) {
-    log(LogLevel::kError, message + "; the loss is accepted as asked");
-    return {};
-  }
-  return Error{ErrorCode::kCorrupt, message};
+  Error error =
+      damaged("write " + std::to_string(mark.group) + " was acknowledged, but only those up to " +
+              std::to_string(group) + " can be read");
+  if (!options_.accept_loss) return error;
+  log(LogLevel::kError, error.message + "; the loss is accepted as asked");
+  return {};
+}
+
+Error RocksEngine::damaged(const std::string& how) const {
+  return Error{ErrorCode::kCorrupt,
+               "data folder " + options_.folder + " is damaged or not whole: " + how};
+}
+
+rocksdb::DBOptions RocksEngine::db_options() const {
+  rocksdb::DBOptions options = make_db_options(options_);
+  options.env = env_.get();
+  return options;
 }
 
 Result<void> RocksEngine::open_database() {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(make_db_options(options_), options_.folder,
+  const rocksdb::Status status = rocksdb::DB::Open(db_options(), options_.folder,
                                                    make_families(options_, cache_), &handles, &db);
   if (!status.ok()) return to_error(status, "open data folder " + options_.folder);
   db_.reset(db);
@@ -212,12 +250,7 @@ Result<void> RocksEngine::check_format() {
   if (!status.ok()) return to_error(status, "read format of data folder " + folder);
   Result<FormatRecord> format = decode_format(value);
   if (!format) return std::move(format.error()).prefixed("data folder " + folder);
-  if (format->version > kFormatVersion) {
-    return Error{ErrorCode::kInvalidArgument, "data folder " + folder + " has format version " +
-                                                  std::to_string(format->version) +
-                                                  ", this build reads up to version " +
-                                                  std::to_string(kFormatVersion)};
-  }
+  if (format->version > kFormatVersion) return newer_format(*format);
   if (format->partition_count != options_.partition_count) {
     return Error{ErrorCode::kInvalidArgument,
                  "data folder " + folder + " has " + std::to_string(format->partition_count) +
@@ -235,8 +268,8 @@ void RocksEngine::close(bool clean) {
     // With nothing left in the log the next start has nothing to replay.
     if (status.ok()) status = db_->Flush(rocksdb::FlushOptions(), handles);
     if (status.ok()) {
-      (void)mark_.write({applied_group_.load(std::memory_order_relaxed), true});
-      mark_.sync();
+      (void)mark_.acknowledge(applied_group_.load(std::memory_order_relaxed));
+      (void)mark_.set_clean();
     } else {
       log(LogLevel::kWarning, "close data folder " + options_.folder + ": " + status.ToString());
     }

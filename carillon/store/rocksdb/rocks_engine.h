@@ -59,10 +59,12 @@ class RocksEngine final : public PipelineEngine {
  private:
   Result<void> take_folder();
   Result<void> check_families(bool& exists) const;
+  [[nodiscard]] Error newer_format(const FormatRecord& format) const;
   // Opens without changing anything, to see whether the acknowledged commits are there.
   Result<void> check_before_recovery(const AcknowledgedMark::Value& mark) const;
   // The number of the last write that `db` has; 0: none.
   Result<std::uint64_t> read_group(rocksdb::DB& db) const;
+  Result<void> check_manifest(const AcknowledgedMark::Value& mark) const;
   Result<void> check_complete(const AcknowledgedMark::Value& mark, std::uint64_t group) const;
   Result<void> open_database();
   Result<void> check_format();
@@ -77,17 +79,20 @@ class RocksEngine final : public PipelineEngine {
                                                  const rocksdb::Snapshot* snapshot) const;
   Result<broker::FarChunk> scan_far(PartitionIndex partition, const ScanRequest& request) const;
 
+  [[nodiscard]] Error damaged(const std::string& how) const;
+  [[nodiscard]] rocksdb::DBOptions db_options() const;
   void log(LogLevel level, std::string_view message) const;
   [[nodiscard]] rocksdb::ColumnFamilyHandle* handle(Family family) const {
     return handles_[family];
   }
 
   const RocksOptions options_;
-  rocksdb::Env* const env_;
+  AcknowledgedMark mark_;
+  // What RocksDB does its I/O with: the environment of the options under a ManifestWatch.
+  const std::unique_ptr<rocksdb::Env> env_;
   FreeSpace free_space_;
   std::shared_ptr<rocksdb::Cache> cache_;
   rocksdb::FileLock* lock_ = nullptr;
-  AcknowledgedMark mark_;
 
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};

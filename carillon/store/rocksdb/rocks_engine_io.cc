@@ -128,7 +128,7 @@ Result<void> RocksEngine::sync() {
 }
 
 void RocksEngine::on_acknowledged() {
-  if (mark_.write({synced_group_, false}) || mark_failed_) return;
+  if (mark_.acknowledge(synced_group_) || mark_failed_) return;
   mark_failed_ = true;
   log(LogLevel::kWarning,
       "cannot write " + options_.folder + "/ACKNOWLEDGED: a damaged log may go unnoticed");

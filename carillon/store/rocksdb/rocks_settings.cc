@@ -103,7 +103,6 @@ std::shared_ptr<rocksdb::Logger> make_logger(std::function<void(LogLevel, std::s
 
 rocksdb::DBOptions make_db_options(const RocksOptions& options) {
   rocksdb::DBOptions db;
-  if (options.env != nullptr) db.env = options.env;
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   db.info_log = make_logger(options.log);
