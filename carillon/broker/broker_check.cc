@@ -123,7 +123,8 @@ void Broker::State::check_tube(const Tube& tube) const {
                  tube.name, " has ready jobs and sessions that wait for them");
   CARILLON_CHECK(!available_ || tube.pause.scheduled() == tube.paused, "tube ", tube.name,
                  " is paused for ever");
-  CARILLON_CHECK(!available_ || is_default(tube) || tube.job_count() > 0 ||
+  const bool asked = tube.far && !tube.far->questions.empty();
+  CARILLON_CHECK(!available_ || is_default(tube) || tube.job_count() > 0 || asked ||
                      tube.using_count + tube.watching_count > 0,
                  "tube ", tube.name, " has outlived its use");
   if (!tube.far) return;

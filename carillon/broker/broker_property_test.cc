@@ -8,20 +8,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <string>
 
 #include "carillon/base/random.h"
 #include "carillon/broker/testing/model.h"
+#include "carillon/broker/testing/seeds.h"
 #include "carillon/broker/testing/world.h"
 
 namespace carillon::broker::testing {
 namespace {
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 constexpr std::array<std::string_view, 4> kTubes{"default", "a", "b", "c"};
 
@@ -42,8 +37,10 @@ class Trial {
   explicit Trial(std::uint64_t seed)
       : random_(seed), options_(random_options(random_)), world_(options_), model_(world_.now()) {}
 
-  void steps(int count) {
-    for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) step();
+  [[nodiscard]] const std::string& trace() const { return trace_; }
+
+  void run() {
+    for (int i = 0; i < 400 && !::testing::Test::HasFailure(); ++i) step();
   }
 
  private:
@@ -251,15 +248,7 @@ class Trial {
 };
 
 TEST(BrokerProperty, AgreesWithTheModel) {
-  const std::uint64_t first = from_environment("CARILLON_SEED", 0);
-  const std::uint64_t runs = first != 0 ? 1 : from_environment("CARILLON_RUNS", 300);
-  const std::uint64_t base = first != 0 ? first : 1;
-  for (std::uint64_t seed = base; seed < base + runs; ++seed) {
-    SCOPED_TRACE("CARILLON_SEED=" + std::to_string(seed));
-    Trial trial(seed);
-    trial.steps(400);
-    if (HasFailure()) return;
-  }
+  run_seeds<Trial>(300);
 }
 
 }  // namespace

@@ -190,6 +190,9 @@ void Broker::State::finish_recovery(WallTime now, const TimeAnchor& anchor) {
   // Ids for what comes; and the anchor, before anything is stored by its time.
   reserve_ids();
   for (const SavedReservation& saved : std::exchange(saved_, {})) reestablish(saved);
+  sessions_.for_each([this](std::uint32_t, Session& s) {
+    if (s.blocked == Blocked::kWaiting) schedule_end_of_wait(s);
+  });
   for (std::uint32_t i = first_tube_; i != kNil;) {
     Tube& tube = tubes_[i];
     i = tube.next;

@@ -92,8 +92,16 @@ void Broker::State::wait(Session& s) {
     tube.last_waiting = w;
     ++tube.waiting_count;
   }
+  schedule_end_of_wait(s);
+}
+
+void Broker::State::schedule_end_of_wait(Session& s) {
   const std::int64_t deadline = std::min(s.give_up_ms, margin_begins_ms(s));
-  if (deadline != kNeverMs) wheel_.reschedule(s, tick(deadline));
+  if (deadline == kNeverMs) {
+    wheel_.cancel(s);
+  } else {
+    wheel_.reschedule(s, tick(deadline));
+  }
 }
 
 /// Pre: the session waits.
@@ -135,6 +143,7 @@ void Broker::State::cancel_blocked(Session& s) {
       std::erase_if(tube.far->questions,
                     [&](const FarQuestion& question) { return question.session == s.index; });
       drop_far_if_idle(tube);
+      remove_if_unused(tube);
       break;
     }
   }
@@ -208,8 +217,7 @@ void Broker::State::time_is_up(Session& s) {
     return;
   }
   // The job that it was for has gone since.
-  const std::int64_t deadline = std::min(s.give_up_ms, margin_ms);
-  if (deadline != kNeverMs) wheel_.reschedule(s, tick(deadline));
+  schedule_end_of_wait(s);
 }
 
 }  // namespace carillon::broker

@@ -196,6 +196,7 @@ class Broker::State {
   [[nodiscard]] Job* best_ready(const Session& session);
   void grant(Job& job, Session& session);
   void wait(Session& session);
+  void schedule_end_of_wait(Session& session);
   void end_wait(Session& session);
   void cancel_reserve(Session& session);
   void cancel_blocked(Session& session);

@@ -28,13 +28,16 @@ using std::chrono::seconds;
 class World : public Effects {
  public:
   struct FetchAsked {
-    JobId id;
+    JobId id = 0;
+    /// What the store saw, if it looked at once.
+    std::optional<std::optional<StoredJob>> seen;
   };
   struct ScanAsked {
-    TubeNumber tube;
+    TubeNumber tube = 0;
     FarCursor from;
-    std::int64_t until_ms;
-    std::size_t limit;
+    std::int64_t until_ms = 0;
+    std::size_t limit = 0;
+    std::optional<FarChunk> seen;
   };
 
   explicit World(BrokerOptions options = {}, bool manual = false)
@@ -246,15 +249,29 @@ class World : public Effects {
       delivered_[key.second] = std::move(refusal);
     }
   }
+  /// A fetch or scan that was asked for fails.
+  void fail_fetch(std::size_t which = 0) {
+    const JobId id = fetches.at(which).id;
+    fetches.erase(fetches.begin() + static_cast<std::ptrdiff_t>(which));
+    broker_->on_fetch_failed(id, now_);
+    pump();
+  }
+  void fail_scan(std::size_t which = 0) {
+    const TubeNumber tube = scans.at(which).tube;
+    scans.erase(scans.begin() + static_cast<std::ptrdiff_t>(which));
+    broker_->on_scan_failed(tube, now_);
+    pump();
+  }
   void finish_recovery(bool with_bodies = true) {
     store_.recover(*broker_, with_bodies);
     broker_->finish_recovery(now_, {"boot", Span(7)});
     pump();
   }
 
-  /// The process is killed and started again `later`: sessions are gone, as is what was not durable.
-  void restart(Span later = {}, bool with_bodies = true) {
-    store_.fail();
+  /// The process is killed and started again `later`: sessions are gone, as is what was not durable,
+  /// but for the first `written` batches in flight.
+  void restart(Span later = {}, bool with_bodies = true, std::size_t written = 0) {
+    store_.fail(written);
     fetches.clear();
     scans.clear();
     waiting_.clear();
@@ -273,19 +290,23 @@ class World : public Effects {
   // Reads, in manual mode.
 
   void answer_fetch(std::size_t which = 0) {
-    const FetchAsked asked = fetches.at(which);
+    FetchAsked asked = std::move(fetches.at(which));
     fetches.erase(fetches.begin() + static_cast<std::ptrdiff_t>(which));
-    broker_->on_fetched(asked.id, store_.fetch(asked.id), now_);
+    broker_->on_fetched(asked.id, asked.seen ? *asked.seen : store_.fetch(asked.id), now_);
   }
   void answer_scan(std::size_t which = 0) {
-    const ScanAsked asked = scans.at(which);
+    ScanAsked asked = std::move(scans.at(which));
     scans.erase(scans.begin() + static_cast<std::ptrdiff_t>(which));
-    broker_->on_scanned(asked.tube,
-                        store_.scan_far(asked.tube, asked.from, asked.until_ms, asked.limit), now_);
+    if (!asked.seen) {
+      asked.seen = store_.scan_far(asked.tube, asked.from, asked.until_ms, asked.limit);
+    }
+    broker_->on_scanned(asked.tube, std::move(*asked.seen), now_);
   }
 
   std::deque<FetchAsked> fetches;
   std::deque<ScanAsked> scans;
+  /// Whether a read sees the store as it is when asked, or as it is when answered.
+  bool reads_look_at_once = false;
   std::size_t fetch_count = 0;
   std::size_t scan_count = 0;
 
@@ -306,12 +327,14 @@ class World : public Effects {
   }
   void fetch(JobId id) override {
     ++fetch_count;
-    fetches.push_back({id});
+    fetches.push_back({id, std::nullopt});
+    if (reads_look_at_once) fetches.back().seen = store_.fetch(id);
   }
   void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                 std::size_t limit) override {
     ++scan_count;
-    scans.push_back({tube, from, until_ms, limit});
+    scans.push_back({tube, from, until_ms, limit, std::nullopt});
+    if (reads_look_at_once) scans.back().seen = store_.scan_far(tube, from, until_ms, limit);
   }
 
   void deliver_durable() {
