@@ -68,7 +68,7 @@ KnownJob& Oracle::reserved(std::uint64_t session, broker::JobId id, std::string_
   job.holder = session;
   job.held_until = grant_from + job.ttr;
   job.delivered = true;
-  ++deliveries_;
+  job.held_since = ++deliveries_;
   return job;
 }
 
@@ -83,10 +83,11 @@ void Oracle::deleted(broker::JobId id) {
   if (KnownJob* job = by_id(id)) job->presence = Presence::kGone;
 }
 
-void Oracle::refused(std::uint64_t session, broker::JobId id, Span now, std::string_view verb) {
+void Oracle::refused(std::uint64_t session, broker::JobId id, Span now, std::uint64_t asked_at,
+                     std::string_view verb) {
   const KnownJob* job = by_id(id);
   if (job != nullptr && job->presence == Presence::kPresent && job->holder == session &&
-      now < job->held_until) {
+      now < job->held_until && asked_at >= job->held_since) {
     throw Violation{fmt::format("{} of job {} was refused to its holder {}", verb, id, session)};
   }
 }

@@ -43,6 +43,7 @@ struct KnownJob {
   /// The live reservation, if any: whose, and until when at least.
   std::uint64_t holder = 0;
   Span held_until{};
+  std::uint64_t held_since = 0;  ///< The count of deliveries when its holder got it.
 };
 
 class Oracle {
@@ -55,8 +56,10 @@ class Oracle {
                      Span grant_from);
   void delete_sent(broker::JobId id);
   void deleted(broker::JobId id);
-  /// NOT_FOUND for an operation that only fails on a job that `session` does not hold.
-  void refused(std::uint64_t session, broker::JobId id, Span now, std::string_view verb);
+  /// NOT_FOUND for an operation that only fails on a job that `session` does not hold, asked for
+  /// when deliveries() was `asked_at`.
+  void refused(std::uint64_t session, broker::JobId id, Span now, std::uint64_t asked_at,
+               std::string_view verb);
   /// The session gave the job back, or may have: it is held no longer for certain.
   void let_go(broker::JobId id);
   void released(broker::JobId id, Span sent, Span delay);

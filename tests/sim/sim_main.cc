@@ -5,7 +5,9 @@
 //     carillon_sim --seed 4711 --verbose   one seed again, every step printed
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <random>
 
@@ -16,11 +18,22 @@
 
 namespace {
 
+std::uint64_t running_seed = 0;
+
+// A failed CARILLON_CHECK aborts: say which run it was.
+void say_seed(int) {
+  fmt::print(stderr, "while running seed {}\nreplay: carillon_sim --seed {} --verbose\n",
+             running_seed, running_seed);
+  std::signal(SIGABRT, SIG_DFL);
+  std::abort();
+}
+
 /// Runs one seed; prints how to replay it when it fails.
 bool run_seed(std::uint64_t seed, std::uint64_t steps, bool verbose, bool twice,
               carillon::sim::RunResult& total) {
   using carillon::sim::RunResult;
   using carillon::sim::World;
+  running_seed = seed;
   try {
     const RunResult result = World(seed, verbose).run(steps);
     if (twice && World(seed, false).run(steps).trace_hash != result.trace_hash) {
@@ -60,6 +73,7 @@ int main(int argc, char** argv) {
   app.add_flag("--verbose", verbose, "Print every step");
   app.add_flag("--twice", twice, "Run each seed twice and compare the traces");
   CLI11_PARSE(app, argc, argv);
+  std::signal(SIGABRT, say_seed);
 
   if (app.count("--seed") > 0) {
     first = seed;

@@ -140,6 +140,7 @@ void World::ask(Client& client, Command command, Asked asked) {
   asked.verb = command.verb;
   asked.id = command.id;
   asked.sent = true_time_;
+  asked.deliveries_before = oracle_.deliveries();
   asked.delay = command.delay;
   command.ticket = {client.session, client.next_slot};
   if (asked.tube.empty()) asked.tube = std::string(command.tube);
@@ -314,7 +315,7 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       if (reply.answer == Answer::kTouched) {
         oracle_.touched(asked.id, asked.sent);
       } else {
-        oracle_.refused(client.session, asked.id, true_time_, "touch");
+        oracle_.refused(client.session, asked.id, true_time_, asked.deliveries_before, "touch");
       }
       break;
     case Verb::kKick: oracle_.kicked_any(true_time_); break;

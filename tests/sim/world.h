@@ -45,7 +45,7 @@ class World {
     Span sent{};
     Span delay{};
     std::string tube;
-    std::uint32_t priority = 0;
+    std::uint64_t deliveries_before = 0;
   };
   struct Client {
     broker::SessionId session = 0;
