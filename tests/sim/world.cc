@@ -109,6 +109,12 @@ void World::reboot() {
   calendar_.set(reached_ + (true_time_ - reached_at_) - behind);
 }
 
+// Until the first commit of a boot is durable, the calendar is all that the next start has.
+bool World::anchor_is_durable() const {
+  return disk_.durable.partition &&
+         disk_.durable.partition->anchor.boot_id == fmt::format("boot-{}", boot_);
+}
+
 void World::connect(Client& client) {
   client.session = next_session_++;
   host_->open_session(client.session);
@@ -370,7 +376,11 @@ void World::step() {
           reboot();
         } else {
           advance(milliseconds(random_.below(30'000)));
-          calendar_.set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
+          if (anchor_is_durable()) {
+            calendar_.set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
+          } else {
+            calendar_.set(reached_ + (true_time_ - reached_at_));
+          }
         }
         start_process();
       } else {

@@ -58,6 +58,7 @@ class World {
   void start_process();
   void kill_process();
   void reboot();
+  [[nodiscard]] bool anchor_is_durable() const;
   void step();
   void client_step(Client& client);
   void settle_posted();
