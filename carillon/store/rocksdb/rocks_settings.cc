@@ -132,6 +132,8 @@ rocksdb::DBOptions make_db_options(const RocksOptions& options) {
   db.max_bgerror_resume_count = 0;
 
   db.max_open_files = 512;
+  db.max_file_opening_threads =
+      2;  // The default starts 16 threads a family, however few its files.
   db.skip_stats_update_on_db_open = true;
   db.skip_checking_sst_file_sizes_on_db_open = true;
   db.stats_dump_period_sec = 0;
