@@ -76,10 +76,12 @@ void World::start_process() {
                                                   fmt::format("boot-{}", boot_), outside);
   faults_.failing = false;
   if (Result<void> opened = host_->open(); !opened) throw Violation{opened.error().message};
+  say(fmt::format("starts in boot {}: calendar {} ms, timeline {} ms", boot_,
+                  floor_ms(calendar_.now()), floor_ms(host_->now())));
 }
 
 void World::kill_process() {
-  say("kill -9");
+  say(fmt::format("kill -9 at timeline {} ms", floor_ms(host_->now())));
   ++result_.crashes;
   reached_ = host_->now();
   reached_at_ = true_time_;
@@ -286,6 +288,8 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
     if (result_.failures + host_->stats().commit_failures == 0) {
       throw Violation{"an error although no commit has failed"};
     }
+    // It may have happened all the same.
+    if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(true_time_);
     return;
   }
   switch (asked.verb) {
