@@ -96,11 +96,13 @@ void Oracle::let_go(broker::JobId id) {
   if (KnownJob* job = by_id(id)) job->holder = 0;
 }
 
-void Oracle::released(broker::JobId id, Span sent, Span delay) {
+void Oracle::released(broker::JobId id, Span sent, Span delay, std::uint64_t by_hand) {
+  if (by_hand != by_hand_) return;
   if (KnownJob* job = by_id(id)) job->earliest = sent + delay;
 }
 
-void Oracle::buried(broker::JobId id) {
+void Oracle::buried(broker::JobId id, std::uint64_t by_hand) {
+  if (by_hand != by_hand_) return;
   if (KnownJob* job = by_id(id)) job->buried = true;
 }
 
@@ -109,6 +111,7 @@ void Oracle::touched(broker::JobId id, Span sent) {
 }
 
 void Oracle::kicked_any(Span now) {
+  ++by_hand_;
   for (auto& [op, job] : jobs_) {
     job.buried = false;
     job.earliest = std::min(job.earliest, now);
@@ -116,6 +119,7 @@ void Oracle::kicked_any(Span now) {
 }
 
 void Oracle::kicked(broker::JobId id, Span now) {
+  ++by_hand_;
   if (KnownJob* job = by_id(id)) {
     job->buried = false;
     job->earliest = std::min(job->earliest, now);

@@ -62,8 +62,10 @@ class Oracle {
                std::string_view verb);
   /// The session gave the job back, or may have: it is held no longer for certain.
   void let_go(broker::JobId id);
-  void released(broker::JobId id, Span sent, Span delay);
-  void buried(broker::JobId id);
+  /// `by_hand`: what by_hand() was when it was asked for. If a kick came between the question and
+  /// the answer, it may have been before or after.
+  void released(broker::JobId id, Span sent, Span delay, std::uint64_t by_hand);
+  void buried(broker::JobId id, std::uint64_t by_hand);
   void touched(broker::JobId id, Span sent);
   /// Some jobs of the world may have been made ready by hand: no job's earliest or burial counts.
   void kicked_any(Span now);
@@ -76,6 +78,8 @@ class Oracle {
 
   [[nodiscard]] std::uint64_t puts_acked() const { return puts_acked_; }
   [[nodiscard]] std::uint64_t deliveries() const { return deliveries_; }
+  /// Counts what may have made jobs ready by hand.
+  [[nodiscard]] std::uint64_t by_hand() const { return by_hand_; }
 
  private:
   KnownJob* by_id(broker::JobId id);
@@ -84,6 +88,7 @@ class Oracle {
   std::unordered_map<broker::JobId, OpNumber> op_of_;
   std::uint64_t puts_acked_ = 0;
   std::uint64_t deliveries_ = 0;
+  std::uint64_t by_hand_ = 0;
 };
 
 /// The body of the job of `op`: its number and a padding that depends on it.

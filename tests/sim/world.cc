@@ -149,6 +149,7 @@ void World::ask(Client& client, Command command, Asked asked) {
   asked.id = command.id;
   asked.sent = true_time_;
   asked.deliveries_before = oracle_.deliveries();
+  asked.by_hand_before = oracle_.by_hand();
   asked.delay = command.delay;
   command.ticket = {client.session, client.next_slot};
   if (asked.tube.empty()) asked.tube = std::string(command.tube);
@@ -316,10 +317,11 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       if (reply.answer == Answer::kDeleted) oracle_.deleted(asked.id);
       break;
     case Verb::kRelease:
-      if (reply.answer == Answer::kReleased) oracle_.released(asked.id, asked.sent, asked.delay);
+      if (reply.answer == Answer::kReleased)
+        oracle_.released(asked.id, asked.sent, asked.delay, asked.by_hand_before);
       break;
     case Verb::kBury:
-      if (reply.answer == Answer::kBuried) oracle_.buried(asked.id);
+      if (reply.answer == Answer::kBuried) oracle_.buried(asked.id, asked.by_hand_before);
       break;
     case Verb::kTouch:
       if (reply.answer == Answer::kTouched) {

@@ -46,6 +46,7 @@ class World {
     Span delay{};
     std::string tube;
     std::uint64_t deliveries_before = 0;
+    std::uint64_t by_hand_before = 0;
   };
   struct Client {
     broker::SessionId session = 0;
