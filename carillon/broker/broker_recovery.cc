@@ -4,11 +4,13 @@
 // What a session held before a failed commit it holds afterwards, if its client knows that it does:
 //
 //     reserved, and the reply was sent or could be          saved
-//     reserved, but the reply still waited for the batch    dropped: that client is told of an error
-//     delete, release or bury, in a batch that failed       saved: that client is told of an error
+//     reserved, but the reply still waited for the batch    dropped: that client is told of an
+//     error reserved, but the body was still being read           dropped: that client's reserve
+//     waits on delete, release or bury, in a batch that failed       saved: that client is told of
+//     an error
 //
-// Of several claims to a job at most one is of the first or the third kind, since a job changes hands
-// only through a batch, and whoever got it by a batch that failed was not told.
+// Of several claims to a job at most one is of the first or the third kind, since a job changes
+// hands only through a batch, and whoever got it by a batch that failed was not told.
 
 #include <algorithm>
 #include <utility>
@@ -30,14 +32,17 @@ void Broker::State::begin_recovery() {
 void Broker::State::save_reservations() {
   jobs_.for_each([this](Job& job) {
     if (job.state != JobState::kReserved || needs_job(job) != 0) return;
-    saved_.push_back({sessions_[job.holder].id, job.id, job.deadline_ms(), jobs_.history(job), 0});
+    const Session& holder = sessions_[job.holder];
+    if (holder.blocked == Blocked::kBody && holder.blocked_id == job.id) return;
+    saved_.push_back({holder.id, job.id, job.deadline_ms(), jobs_.history(job), 0});
   });
   for (SavedReservation& ended : ended_) saved_.push_back(ended);
   ended_.clear();
 }
 
 void Broker::State::drop_everything() {
-  // Commands that wait for a read get an error; a reserve that had a job, but not its body, waits on.
+  // Commands that wait for a read get an error; a reserve that had a job, but not its body, waits
+  // on.
   sessions_.for_each([this](std::uint32_t, Session& s) {
     const bool waits = s.blocked == Blocked::kBody && s.blocked_verb == Verb::kReserve;
     const bool failed = s.blocked != Blocked::kNo && s.blocked != Blocked::kWaiting && !waits;
@@ -174,8 +179,7 @@ void Broker::State::restore_job(StoredJob stored) {
       next_bury_order_ = std::max(next_bury_order_, record.bury_order + 1);
       restored_buried_.emplace_back(record.bury_order, std::uint32_t{job.index});
       return;
-    case JobState::kReserved:
-      CARILLON_CHECK(false, "job ", record.id, " was stored as reserved");
+    case JobState::kReserved: CARILLON_CHECK(false, "job ", record.id, " was stored as reserved");
   }
 }
 

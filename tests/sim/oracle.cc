@@ -106,8 +106,10 @@ void Oracle::buried(broker::JobId id, std::uint64_t by_hand) {
   if (KnownJob* job = by_id(id)) job->buried = true;
 }
 
-void Oracle::touched(broker::JobId id, Span sent) {
-  if (KnownJob* job = by_id(id)) job->held_until = std::max(job->held_until, sent + job->ttr);
+void Oracle::touched(std::uint64_t session, broker::JobId id, Span sent) {
+  KnownJob* job = by_id(id);
+  if (job != nullptr && job->holder == session)
+    job->held_until = std::max(job->held_until, sent + job->ttr);
 }
 
 void Oracle::kicked_any(Span now) {

@@ -66,7 +66,7 @@ class Oracle {
   /// the answer, it may have been before or after.
   void released(broker::JobId id, Span sent, Span delay, std::uint64_t by_hand);
   void buried(broker::JobId id, std::uint64_t by_hand);
-  void touched(broker::JobId id, Span sent);
+  void touched(std::uint64_t session, broker::JobId id, Span sent);
   /// Some jobs of the world may have been made ready by hand: no job's earliest or burial counts.
   void kicked_any(Span now);
   void kicked(broker::JobId id, Span now);

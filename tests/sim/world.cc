@@ -325,7 +325,7 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       break;
     case Verb::kTouch:
       if (reply.answer == Answer::kTouched) {
-        oracle_.touched(asked.id, asked.sent);
+        oracle_.touched(client.session, asked.id, asked.sent);
       } else {
         oracle_.refused(client.session, asked.id, true_time_, asked.deliveries_before, "touch");
       }
