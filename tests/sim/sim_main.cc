@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <random>
+#include <string>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -54,6 +56,22 @@ bool run_seed(std::uint64_t seed, std::uint64_t steps, bool verbose, bool twice,
   return false;
 }
 
+/// Whether one of `runs` seeds from `first` on is found out.
+bool is_noticed(carillon::sim::Lie lie, std::uint64_t first, std::uint64_t runs,
+                std::uint64_t steps) {
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    try {
+      running_seed = first + i;
+      carillon::sim::World(first + i, false, lie).run(steps);
+    } catch (const carillon::sim::Violation& violation) {
+      fmt::print("noticed with seed {}: {}\n", first + i, violation.what);
+      return true;
+    }
+  }
+  fmt::print("{} seeds did not notice\n", runs);
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,6 +90,13 @@ int main(int argc, char** argv) {
   app.add_option("--steps", steps, "Random steps a run")->capture_default_str();
   app.add_flag("--verbose", verbose, "Print every step");
   app.add_flag("--twice", twice, "Run each seed twice and compare the traces");
+  auto lie = carillon::sim::Lie::kNone;
+  const std::map<std::string, carillon::sim::Lie> lies{
+      {"ack-unsynced", carillon::sim::Lie::kAckUnsynced},
+      {"forget-update", carillon::sim::Lie::kForgetUpdate},
+      {"keep-erased", carillon::sim::Lie::kKeepErased}};
+  app.add_option("--lie", lie, "Let the store lie: success means that this is noticed")
+      ->transform(CLI::CheckedTransformer(lies));
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGABRT, say_seed);
 
@@ -82,6 +107,7 @@ int main(int argc, char** argv) {
     if (seconds == 0) seconds = 10;
     first = std::random_device()() * std::uint64_t{1'000'000};
   }
+  if (lie != carillon::sim::Lie::kNone) return is_noticed(lie, first, runs, steps) ? 0 : 1;
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -101,8 +101,22 @@ void SimStore::apply(Commit commit) {
     fail(commit.batch->seq, commit.done);
     return;
   }
+  if (faults_.lie == Lie::kKeepErased) {
+    std::erase_if(commit.batch->mutations, [](const Mutation& m) {
+      return m.kind == Kind::kErase && m.place == Place::kNear;
+    });
+  }
+  if (faults_.lie == Lie::kForgetUpdate) {
+    std::erase_if(commit.batch->mutations,
+                  [](const Mutation& m) { return m.kind == Kind::kUpdate; });
+  }
   disk_.applied.apply(*commit.batch);
+  const broker::CommitSeq seq = commit.batch->seq;
   disk_.unsynced.push_back(std::move(commit.batch));
+  if (faults_.lie == Lie::kAckUnsynced) {
+    commit.done(seq, {});
+    commit.done = [](broker::CommitSeq, const Result<void>&) {};
+  }
   waiting_.push_back(std::move(commit.done));
 }
 

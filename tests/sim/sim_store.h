@@ -40,12 +40,21 @@ class SimDisk {
   std::deque<std::unique_ptr<broker::Batch>> unsynced;  ///< In `applied`, not in `durable`.
 };
 
+/// Ways for a store to break its promise, with which a test proves that the simulation notices.
+enum class Lie {
+  kNone,
+  kAckUnsynced,   ///< Says that a batch is durable before it is.
+  kForgetUpdate,  ///< Recovers jobs as they were put.
+  kKeepErased,    ///< Does not erase near jobs.
+};
+
 /// Callbacks are called inside step(), on the one thread there is.
 class SimStore final : public broker::Store {
  public:
   /// Fault injection, shared with the world.
   struct Faults {
     bool failing = false;  ///< Commits fail, and recover() too.
+    Lie lie = Lie::kNone;
   };
 
   SimStore(SimDisk& disk, Random& random, const Faults& faults, bool keeps_far)

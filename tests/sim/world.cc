@@ -29,7 +29,7 @@ bool makes_ready_by_hand(Verb verb) {
 
 }  // namespace
 
-World::World(std::uint64_t seed, bool verbose)
+World::World(std::uint64_t seed, bool verbose, Lie lie)
     : random_(seed),
       verbose_(verbose),
       keeps_far_(!random_.one_in(5)),
@@ -43,6 +43,7 @@ World::World(std::uint64_t seed, bool verbose)
   options_.advance_budget = 1 + random_.below(10);
   clock_ = std::make_unique<ManualClock>(Instant(seconds(random_.below(1'000'000))));
   clients_.resize(1 + random_.below(5));
+  faults_.lie = lie;
   start_process();
 }
 

@@ -32,7 +32,7 @@ struct RunResult {
 
 class World {
  public:
-  World(std::uint64_t seed, bool verbose);
+  World(std::uint64_t seed, bool verbose, Lie lie = Lie::kNone);
 
   /// Runs `steps` random steps, drains everything and judges. Throws Violation.
   RunResult run(std::uint64_t steps);
