@@ -19,7 +19,7 @@ using broker::Reply;
 using broker::Verb;
 
 /// Slots whose memory an idle session may keep.
-constexpr std::size_t kKeepSlots = 64;
+constexpr std::size_t kKeepSlots = 16;
 /// Written slots and parsed bytes are dropped from the front in pieces of at least this many.
 constexpr std::size_t kDropSlotsFrom = 1024;
 constexpr std::size_t kDropBytesFrom = 32 * 1024;
@@ -195,7 +195,12 @@ void ClientSession::reserve(const Request& request) {
     }
     context_.partitions.submit(partition, std::move(reserve));
   });
-  if (input_ended_ && waiting_slot_ == number) end_waiting(partitions);
+  if (waiting_slot_ != number) return;
+  if (!context_.partitions.may_wait(id_)) {
+    wait_is_over();
+  } else if (input_ended_) {
+    end_waiting(partitions);
+  }
 }
 
 void ClientSession::use(const Request& request) {
@@ -335,10 +340,7 @@ void ClientSession::complete(std::uint64_t number, Reply reply) {
   Slot& slot = slots_[number - slots_from_];
   slot.answered = true;
   unanswered_bytes_ -= slot.bytes;
-  if (number == waiting_slot_) {
-    waiting_slot_ = 0;
-    --context_.waiting;
-  }
+  if (number == waiting_slot_) wait_is_over();
   if (slot.name == CommandName::kReserveJob && reply.answer == Answer::kReserved &&
       !std::exchange(worker_, true)) {
     ++context_.workers;
@@ -407,7 +409,8 @@ void ClientSession::on_reply(std::size_t partition, std::uint64_t number, Reply 
   }
   if (slot->gathering == nullptr) {
     complete(number, std::move(reply));
-  } else if (number == waiting_slot_) {
+  } else if (slot->name == CommandName::kReserve ||
+             slot->name == CommandName::kReserveWithTimeout) {
     gather_reserve(partition, number, std::move(reply));
   } else {
     gather_detail(partition, number, std::move(reply));
@@ -497,6 +500,11 @@ std::uint64_t ClientSession::watched_partitions() const {
 void ClientSession::end_waiting(std::uint64_t partitions) {
   for_each(partitions,
            [&](std::size_t partition) { context_.partitions.end_waiting(partition, id_); });
+}
+
+void ClientSession::wait_is_over() {
+  waiting_slot_ = 0;
+  --context_.waiting;
 }
 
 void ClientSession::give_back(std::size_t partition, broker::JobId job) {

@@ -166,6 +166,7 @@ class ClientSession {
   void finish_gathering(std::uint64_t number);
   [[nodiscard]] std::uint64_t watched_partitions() const;
   void end_waiting(std::uint64_t partitions);
+  void wait_is_over();
   void give_back(std::size_t partition, broker::JobId job);
 
   // Constant after construction.
@@ -191,7 +192,7 @@ class ClientSession {
   std::size_t first_ = 0;
   std::uint64_t slots_from_ = 1;
   std::size_t unanswered_bytes_ = 0;
-  std::uint64_t waiting_slot_ = 0;  // Of a reserve without an answer; 0: none.
+  std::uint64_t waiting_slot_ = 0;  // Of a reserve that may wait for a job; 0: none.
 };
 
 }  // namespace carillon::server

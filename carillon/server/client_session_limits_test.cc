@@ -27,6 +27,20 @@ TEST(ClientSessionLimits, NothingIsParsedWhileAReserveWaits) {
   EXPECT_FALSE(session->can_resume());
 }
 
+TEST(ClientSessionLimits, AReserveThatOnlyWaitsForTheDiskHoldsNothingUp) {
+  SessionUnderTest session;
+  session.partitions().decided_at_once = true;
+  EXPECT_THAT(session.receive("reserve\r\nreserve\r\ndelete 1\r\n"),
+              ElementsAre("p0 #1 reserve", "p0 #2 reserve", "p0 #3 delete 1"));
+  EXPECT_EQ(session.context().waiting, 0U);
+  session->end_input();
+  EXPECT_THAT(session.asked(), IsEmpty());
+  session.reply(3, Answer::kDeleted);
+  session.reply_job(1, Answer::kReserved, 1, "a");
+  session.reply_job(2, Answer::kReserved, 2, "b");
+  EXPECT_EQ(session.sent(), "RESERVED 1 1\r\na\r\nRESERVED 2 1\r\nb\r\nDELETED\r\n");
+}
+
 TEST(ClientSessionLimits, AReserveThatWaitsReadsAheadOnlySoMuch) {
   SessionUnderTest session;
   session.receive("reserve\r\n");

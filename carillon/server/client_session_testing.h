@@ -31,6 +31,11 @@ class RecordedPartitions final : public Partitions {
     asked_.push_back("p" + std::to_string(partition) + " #" + std::to_string(command.ticket.slot) +
                      " " + text_of(command));
   }
+  [[nodiscard]] bool may_wait(broker::SessionId) const override { return !decided_at_once; }
+
+  /// Reserves are decided when they are submitted, and only their replies are missing.
+  bool decided_at_once = false;
+
   /// What was asked since the last call.
   std::vector<std::string> take() { return std::exchange(asked_, {}); }
 
@@ -95,6 +100,7 @@ class SessionUnderTest {
   ClientSession* operator->() { return session_.get(); }
   [[nodiscard]] SessionContext& context() { return context_; }
   [[nodiscard]] OutputBuffer& output() { return output_; }
+  [[nodiscard]] RecordedPartitions& partitions() { return partitions_; }
 
   /// Feeds bytes and returns what that asks of the partitions.
   std::vector<std::string> receive(std::string_view bytes) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/connection.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -26,7 +28,9 @@ bool is_transient(int error) noexcept {
 
 Connection::Connection(boost::asio::io_context& loop, FileDescriptor socket, broker::SessionId id,
                        SessionContext& context, ConnectionOwner& owner)
-    : owner_(owner), socket_(loop, socket.release()), session_(id, context, output_) {
+    : owner_(owner), socket_(loop), session_(id, context, output_) {
+  socket_.assign(socket.get());  // Throws if the kernel cannot watch one more.
+  static_cast<void>(socket.release());
   wait_readable();
 }
 
@@ -155,10 +159,19 @@ void Connection::discard() {
   if (got == 0 || (got < 0 && !is_transient(errno))) peer_closed_ = true;
 }
 
-/// Closing a socket with input unread resets it, and the reset may overtake answers that the client
-/// has not read. So: send the end, and read until the client's.
+bool Connection::delivered() {
+  int unsent = 0;
+  ::ioctl(socket_.native_handle(), SIOCOUTQ, &unsent);
+  return unsent == 0;
+}
+
+/// Closing a socket with input unread resets it, and the reset may overtake answers on the way. So,
+/// unless the client's machine has everything and has sent nothing more: send the end, and read
+/// until the client's, or until that is so.
 Connection::State Connection::close_gently() {
-  if (peer_closed_) return State::kClosed;
+  int unread = 0;
+  ::ioctl(socket_.native_handle(), FIONREAD, &unread);
+  if (peer_closed_ || (unread == 0 && delivered())) return State::kClosed;
   ::shutdown(socket_.native_handle(), SHUT_WR);
   lingering_ = true;
   wait_readable();

@@ -60,6 +60,9 @@ class Connection {
   /// Sends what there is, goes on with commands that had to wait, and waits for what comes next.
   State work();
 
+  /// Whether the client's machine has everything that was sent.
+  [[nodiscard]] bool delivered();
+
   /// Reads what has already arrived, and takes it for all there will be.
   void end_input();
 

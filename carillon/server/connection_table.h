@@ -50,7 +50,7 @@ class ConnectionTable {
     // First out of the table: its destruction may look for it there.
     const std::unique_ptr<Connection> gone = std::move(place->connection);
     place->id = 0;
-    place->marked = false;
+    place->lists = 0;
     free_.push_back(id & kPlaceMask);
     --size_;
   }
@@ -68,13 +68,18 @@ class ConnectionTable {
     }
   }
 
-  /// Marks a connection; returns whether it is there and was not marked.
-  bool mark(broker::SessionId id) noexcept {
+  /// Lists of sessions that a connection can be on, once each.
+  enum class List : std::uint8_t { kToWork = 1, kHeldUp = 2 };
+  /// Notes that it is on the list now; returns whether it exists and was not.
+  bool enlist(broker::SessionId id, List list) noexcept {
     Place* place = place_of(id);
-    return place != nullptr && !std::exchange(place->marked, true);
+    if (place == nullptr || (place->lists & static_cast<std::uint8_t>(list)) != 0) return false;
+    place->lists |= static_cast<std::uint8_t>(list);
+    return true;
   }
-  void unmark(broker::SessionId id) noexcept {
-    if (Place* place = place_of(id)) place->marked = false;
+  void strike_off(broker::SessionId id, List list) noexcept {
+    if (Place* place = place_of(id))
+      place->lists &= static_cast<std::uint8_t>(~static_cast<std::uint8_t>(list));
   }
 
  private:
@@ -84,7 +89,7 @@ class ConnectionTable {
   struct Place {
     broker::SessionId id = 0;  // 0: free.
     std::uint64_t uses = 0;
-    bool marked = false;
+    std::uint8_t lists = 0;
     std::unique_ptr<Connection> connection;
   };
 

@@ -57,6 +57,7 @@ void Listener::wait() {
 }
 
 void Listener::accept_some() {
+  if (!socket_.is_open()) return;  // Closed since the event.
   for (int i = 0; i < kAcceptAtOnce; ++i) {
     FileDescriptor fd(
         ::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

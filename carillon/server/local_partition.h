@@ -26,6 +26,9 @@ class LocalPartition final : public PartitionGroup {
   void close_session(broker::SessionId session) override;
   void end_waiting(std::size_t partition, broker::SessionId session) override;
   void submit(std::size_t partition, broker::Command command) override;
+  [[nodiscard]] bool may_wait(broker::SessionId session) const override {
+    return host_.blocked(session);
+  }
 
   void end_turn() override;
   [[nodiscard]] bool accepts_work() const noexcept override { return host_.accepts_work(); }

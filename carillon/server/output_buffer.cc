@@ -10,8 +10,8 @@ namespace carillon::server {
 namespace {
 
 /// Memory that an emptied buffer may keep.
-constexpr std::size_t kKeepText = 16 * 1024;
-constexpr std::size_t kKeepHung = 64;
+constexpr std::size_t kKeepText = 4 * 1024;
+constexpr std::size_t kKeepHung = 16;
 /// Sent bytes in front of unsent ones are moved out of the way from this many on.
 constexpr std::size_t kCompactFrom = 64 * 1024;
 

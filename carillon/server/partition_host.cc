@@ -116,6 +116,11 @@ void PartitionHost::submit(Command command) {
   resume_unblocked();
 }
 
+bool PartitionHost::blocked(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found != sessions_.end() && found->second.blocked;
+}
+
 void PartitionHost::execute(SessionQueue& queue, Command command) {
   const std::uint64_t slot = command.ticket.slot;
   if (broker_->execute(std::move(command), now()) == Broker::Outcome::kBlocked) {

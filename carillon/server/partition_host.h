@@ -89,6 +89,9 @@ class PartitionHost final : private broker::Effects {
   /// Executes `command`, or queues it behind a command of its session that is blocked. The replies
   /// of one session come in no promised order: its owner puts them in the order of their slots.
   void submit(broker::Command command);
+  /// Whether a command of `session` has not been decided yet (it waits for a job, or for a read),
+  /// so that what is submitted now queues behind it. A reply held back for the disk is decided.
+  [[nodiscard]] bool blocked(broker::SessionId session) const;
 
   /// The end of an event-loop turn: handles what is due and commits what was collected. Returns
   /// whether more is due already: call again soon, without waiting.

@@ -78,7 +78,6 @@ PartitionsWithStore::PartitionsWithStore(PartitionsWithStore&&) noexcept = defau
 PartitionsWithStore& PartitionsWithStore::operator=(PartitionsWithStore&& other) noexcept {
   group = std::move(other.group);
   database = std::move(other.database);
-  description = std::move(other.description);
   return *this;
 }
 PartitionsWithStore::~PartitionsWithStore() = default;
@@ -90,12 +89,10 @@ Result<PartitionsWithStore> open_partitions(const ServerOptions& options,
   PartitionsWithStore result;
   PartitionSetup setup{host_options(options), {}, clock, calendar, broker::read_boot_id(), log};
   if (options.memory) {
-    result.description = "jobs in memory only";
     for (std::uint64_t i = 0; i < options.partitions; ++i) {
       setup.stores.push_back(std::make_unique<store::VolatileStore>());
     }
   } else {
-    result.description = "jobs in " + options.data;
     Result<std::unique_ptr<store::RocksDatabase>> database = open_database(options, log);
     if (!database) return std::move(database).error();
     result.database = std::move(*database);

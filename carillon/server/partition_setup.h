@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "carillon/base/clock.h"
@@ -30,7 +29,6 @@ struct PartitionsWithStore {
 
   std::unique_ptr<store::RocksDatabase> database;  ///< Null: in memory.
   std::unique_ptr<PartitionGroup> group;
-  std::string description;  ///< For the log: "in memory", "data in /var/lib/carillon".
 };
 
 /// Blocking: reads what the store holds. The loop and the clocks must outlive the result.

@@ -42,6 +42,8 @@ class PartitionThreads final : public PartitionGroup {
   void close_session(broker::SessionId session) override;
   void end_waiting(std::size_t partition, broker::SessionId session) override;
   void submit(std::size_t partition, broker::Command command) override;
+  /// Always: the partitions have not even seen it yet.
+  [[nodiscard]] bool may_wait(broker::SessionId) const override { return true; }
 
   void end_turn() override;
   [[nodiscard]] bool accepts_work() const noexcept override;

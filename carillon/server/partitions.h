@@ -29,6 +29,9 @@ class Partitions {
   virtual void end_waiting(std::size_t partition, broker::SessionId session) = 0;
   /// The views in `command` need not outlive the call.
   virtual void submit(std::size_t partition, broker::Command command) = 0;
+  /// Whether a reserve of the session may still be waiting for a job. False: it has been decided
+  /// and only its reply is to come, as when that has to wait for the disk.
+  [[nodiscard]] virtual bool may_wait(broker::SessionId session) const = 0;
 };
 
 /// The partition that owns a tube: FNV-1a of its name. Jobs lie where this says, so it is part of

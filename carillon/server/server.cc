@@ -9,8 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <csignal>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -28,9 +28,11 @@ namespace {
 
 /// One read takes at most this much, so that one client cannot hold up a turn.
 constexpr std::size_t kReadBuffer = 128 * 1024;
-/// How long a connection that has got all its answers may take to close its side.
+/// How long a connection whose answers are all sent is kept until its client has them, and how
+/// often to look.
 constexpr auto kLinger = std::chrono::milliseconds(500);
-/// For the checkpoint, after drain-timeout has passed while answers were being sent.
+constexpr auto kLingerLook = std::chrono::milliseconds(10);
+/// What is left for the checkpoint when drain-timeout has passed while answers were being sent.
 constexpr auto kLastCheckpoint = std::chrono::seconds(2);
 /// Files that the store and the process itself need.
 constexpr std::uint64_t kReservedFiles = 1024;
@@ -80,6 +82,7 @@ class Server::Impl final : private ConnectionOwner {
   void on_signal(int signal);
   void enter_drain_mode();
   void stop();
+  void wait_for_drain(Span at_most);
   void on_drain_timeout();
   void go_on_stopping();
   void end(bool clean);
@@ -110,7 +113,7 @@ class Server::Impl final : private ConnectionOwner {
     broker::SessionId session;
     Instant until;
   };
-  std::deque<Lingering> lingering_;  // In the order of `until`.
+  std::vector<Lingering> lingering_;
   bool turn_requested_ = false;
 
   std::uint64_t max_connections_ = 0;
@@ -121,6 +124,7 @@ class Server::Impl final : private ConnectionOwner {
 
   enum class Phase : std::uint8_t { kServing, kDraining, kCheckpoint, kEnded };
   Phase phase_ = Phase::kServing;
+  Instant drain_until_{};
   bool clean_ = false;
 };
 
@@ -157,8 +161,10 @@ Result<void> Server::Impl::start() {
   std::string where;
   for (const Endpoint& at : endpoints()) where.append(where.empty() ? "" : ", ") += at.to_string();
   log_(LogLevel::kInfo,
-       fmt::format("carillon {} listens on {}; {}; {} jobs in memory; ready after {} ms", version(),
-                   where, partitions_.description, partitions_.group->totals().recovered_jobs,
+       fmt::format("carillon {} listens on {}; {}; ready after {} ms", version(), where,
+                   options_.memory ? "jobs in memory only"
+                                   : fmt::format("jobs in {}, {} of them read", options_.data,
+                                                 partitions_.group->totals().recovered_jobs),
                    took.count()));
   return {};
 }
@@ -188,8 +194,12 @@ void Server::Impl::on_accept(FileDescriptor socket) {
   if (connections_.size() >= max_connections_) return refuse(std::move(socket));
   const broker::SessionId id = connections_.next_id();
   ConnectionOwner& owner = *this;
-  connections_.insert(id,
-                      std::make_unique<Connection>(loop_, std::move(socket), id, *context_, owner));
+  try {
+    connections_.insert(
+        id, std::make_unique<Connection>(loop_, std::move(socket), id, *context_, owner));
+  } catch (const boost::system::system_error& error) {
+    log_(LogLevel::kError, fmt::format("a connection cannot be watched: {}", error.what()));
+  }
   request_turn();
 }
 
@@ -214,13 +224,13 @@ void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker
 }
 
 void Server::Impl::request_work(broker::SessionId session) {
-  if (connections_.mark(session)) to_work_.push_back(session);
+  if (connections_.enlist(session, ConnectionTable::List::kToWork)) to_work_.push_back(session);
   request_turn();
 }
 
 bool Server::Impl::accepts_work(broker::SessionId asking) {
   if (partitions_.group->accepts_work()) return true;
-  held_up_.push_back(asking);
+  if (connections_.enlist(asking, ConnectionTable::List::kHeldUp)) held_up_.push_back(asking);
   return false;
 }
 
@@ -235,7 +245,10 @@ void Server::Impl::turn() {
   turn_requested_ = false;
   partitions_.group->end_turn();
   if (!held_up_.empty() && partitions_.group->accepts_work()) {
-    for (const broker::SessionId session : std::exchange(held_up_, {})) request_work(session);
+    for (const broker::SessionId session : std::exchange(held_up_, {})) {
+      connections_.strike_off(session, ConnectionTable::List::kHeldUp);
+      request_work(session);
+    }
   }
   // Those marked meanwhile have their turn next time.
   for (const broker::SessionId session : std::exchange(to_work_, {})) work_on(session);
@@ -243,7 +256,7 @@ void Server::Impl::turn() {
 }
 
 void Server::Impl::work_on(broker::SessionId session) {
-  connections_.unmark(session);
+  connections_.strike_off(session, ConnectionTable::List::kToWork);
   Connection* connection = connections_.find(session);
   if (connection == nullptr) return;
   switch (connection->work()) {
@@ -251,7 +264,12 @@ void Server::Impl::work_on(broker::SessionId session) {
     case Connection::State::kClosed: close(session); return;
     case Connection::State::kLingering:
       lingering_.push_back({session, clock_.now() + kLinger});
-      if (lingering_.size() == 1) wait_for_lingering();
+      if (lingering_.size() == 1) {
+        linger_timer_.expires_after(kLingerLook);
+        linger_timer_.async_wait([this](const boost::system::error_code& error) {
+          if (!error) wait_for_lingering();
+        });
+      }
       return;
   }
 }
@@ -261,16 +279,18 @@ void Server::Impl::close(broker::SessionId session) {
   request_turn();  // Its reservations went back to ready.
 }
 
-/// Closes those that had their time, and waits for the next.
+/// Closes those whose client has everything, or had its time, and looks again later.
 void Server::Impl::wait_for_lingering() {
   const Instant now = clock_.now();
-  while (!lingering_.empty() && lingering_.front().until <= now) {
-    const broker::SessionId session = lingering_.front().session;
-    lingering_.pop_front();
-    if (connections_.find(session) != nullptr) close(session);
-  }
+  std::erase_if(lingering_, [&](const Lingering& lingering) {
+    Connection* connection = connections_.find(lingering.session);
+    if (connection == nullptr) return true;
+    if (lingering.until > now && !connection->delivered()) return false;
+    close(lingering.session);
+    return true;
+  });
   if (lingering_.empty()) return;
-  linger_timer_.expires_after(lingering_.front().until - now);
+  linger_timer_.expires_after(kLingerLook);
   linger_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) wait_for_lingering();
   });
@@ -310,10 +330,8 @@ void Server::Impl::stop() {
   phase_ = Phase::kDraining;
   for (const auto& listener : listeners_) listener->close();
   connections_.for_each([](Connection& connection) { connection.end_input(); });
-  drain_timer_.expires_after(options_.drain_timeout);
-  drain_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) on_drain_timeout();
-  });
+  drain_until_ = clock_.now() + options_.drain_timeout;
+  wait_for_drain(options_.drain_timeout);
   request_turn();
 }
 
@@ -322,10 +340,6 @@ void Server::Impl::on_drain_timeout() {
     log_(LogLevel::kWarning, fmt::format("drain-timeout: {} connections did not take their answers",
                                          connections_.size()));
     connections_.clear();
-    drain_timer_.expires_after(kLastCheckpoint);
-    drain_timer_.async_wait([this](const boost::system::error_code& error) {
-      if (!error) on_drain_timeout();
-    });
     request_turn();
   } else {
     log_(LogLevel::kError, "drain-timeout: the last commit did not end; a start will recover");
@@ -337,9 +351,18 @@ void Server::Impl::go_on_stopping() {
   if (phase_ == Phase::kDraining && connections_.size() == 0) {
     phase_ = Phase::kCheckpoint;
     partitions_.group->begin_stop();
+    wait_for_drain(std::max<Span>(drain_until_ - clock_.now(), kLastCheckpoint));
   } else if (phase_ == Phase::kCheckpoint && partitions_.group->stopped()) {
     end(true);
   }
+}
+
+void Server::Impl::wait_for_drain(Span at_most) {
+  drain_timer_.expires_after(at_most);
+  // Its handler may be on the way already when the timer is set anew for the next phase.
+  drain_timer_.async_wait([this, phase = phase_](const boost::system::error_code& error) {
+    if (!error && phase == phase_) on_drain_timeout();
+  });
 }
 
 void Server::Impl::end(bool clean) {
