@@ -317,7 +317,13 @@ Result<DecodedJob> decode_job(std::string_view value, JobId id) {
     record.history.buries = reader.number32();
     record.history.kicks = reader.number32();
   }
-  if (!reader.ok() || (flags & kReservedBits) != 0 || record.state == JobState::kReserved) {
+  // One record, one encoding: what is there by its flag is not zero.
+  const bool canonical = ((flags & kHasDue) != 0) == (record.due_ms != 0) &&
+                         ((flags & kHasDelay) != 0) == (record.delay_ms != 0) &&
+                         ((flags & kHasBuryOrder) != 0) == (record.bury_order != 0) &&
+                         ((flags & kHasHistory) != 0) == (record.history != broker::JobHistory{});
+  if (!reader.ok() || !canonical || (flags & kReservedBits) != 0 ||
+      record.state == JobState::kReserved) {
     return malformed("job", value);
   }
   job.rest = reader.rest();
