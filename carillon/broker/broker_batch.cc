@@ -162,12 +162,11 @@ void Broker::State::keep_bodies_within_budget(CommitSeq durable) {
     }
     put_bodies_in_flight_.pop_front();
   }
-  constexpr std::size_t kStepsPerJob = 4;
+  constexpr std::size_t kStepsPerJob = 8;
   for (std::size_t i = 0; i < fresh.size() && over(); ++i) try_drop(fresh[i], true);
-  const std::size_t steps =
-      std::min<std::size_t>(kStepsPerJob * fresh.size(), jobs_.index_limit());
+  const std::size_t steps = std::min(kStepsPerJob * fresh.size(), jobs_.size());
   for (std::size_t i = 0; i < steps && over(); ++i) {
-    if (++body_sweep_ >= jobs_.index_limit()) body_sweep_ = 0;
+    body_sweep_ = jobs_.next_after(body_sweep_);
     try_drop(body_sweep_, true);
   }
   for (std::size_t i = 0; i < fresh.size() && over(); ++i) try_drop(fresh[i], false);

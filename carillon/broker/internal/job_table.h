@@ -112,7 +112,10 @@ class JobTable {
   [[nodiscard]] bool contains_index(std::uint32_t index) const noexcept {
     return jobs_.contains(index);
   }
-  [[nodiscard]] std::uint32_t index_limit() const noexcept { return jobs_.index_limit(); }
+  /// For a walk through all jobs, round and round; see Slab::next_after.
+  [[nodiscard]] std::uint32_t next_after(std::uint32_t index) const noexcept {
+    return jobs_.next_after(index);
+  }
 
   /// Pre: there is none with this id.
   Job& add(JobId id) {

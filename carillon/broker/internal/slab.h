@@ -72,6 +72,21 @@ class Slab {
     return chunk != nullptr && ((chunk->live[place / 64] >> (place % 64)) & 1) != 0;
   }
 
+  /// The first index after `index` that has an object; from the beginning again after the last.
+  /// kNil if there is none at all.
+  [[nodiscard]] std::uint32_t next_after(std::uint32_t index) const noexcept {
+    if (size_ == 0) return kNil;
+    std::uint32_t next = index + 1;
+    for (;;) {
+      if (next >= index_limit()) next = 0;
+      const Chunk* chunk = chunks_[next >> kChunkBits].get();
+      const std::uint32_t place = next & (kPerChunk - 1);
+      const std::uint64_t live = chunk == nullptr ? 0 : chunk->live[place / 64] >> (place % 64);
+      if (live != 0) return next + static_cast<std::uint32_t>(std::countr_zero(live));
+      next += 64 - place % 64;
+    }
+  }
+
   /// Calls visit(index, object) for each, in index order; it may destroy the one it is given.
   template <class Visit>
   void for_each(Visit&& visit) {

@@ -313,7 +313,7 @@ class Broker::State {
   // Jobs put, batch by batch, whose bodies may leave memory once they are durable.
   std::vector<std::uint32_t> put_bodies_;
   std::deque<PutBodies> put_bodies_in_flight_;
-  std::uint32_t body_sweep_ = 0;
+  std::uint32_t body_sweep_ = internal::kNil;
 
   absl::flat_hash_map<JobId, PendingFetch> fetches_;
 
