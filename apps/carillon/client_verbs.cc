@@ -309,12 +309,12 @@ void add_put(CLI::App& program, int& status) {
 
 void add_reserve(CLI::App& program, int& status) {
   auto verb = std::make_shared<Reserve>();
-  CLI::App* app = add_verb(program, "reserve",
-                           "Reserve a job and print it; unless it is deleted it is ready again after",
-                           verb->target);
+  CLI::App* app = add_verb(
+      program, "reserve",
+      "Reserve a job and print it; unless it is deleted it is ready again after", verb->target);
   app->add_option("-t,--tube", verb->tubes, "Tube to take it from; may be repeated")
       ->capture_default_str()
-      ->expected(1)
+      ->expected(1, CLI::detail::expected_max_vector_size)
       ->allow_extra_args(false);
   CLI::Option* timeout = app->add_option("--timeout", verb->timeout,
                                          "How long to wait for one; whole seconds, rounded up")

@@ -22,7 +22,7 @@ constexpr const char* kFooter =
 
 int run(int argc, char** argv) {
   CLI::App program{kDescription, "carillon"};
-  program.require_subcommand(1);
+  program.require_subcommand(0, 1);
   program.footer(kFooter);
   int status = carillon::app::kOk;
   carillon::app::add_serve(program, status);
@@ -32,6 +32,8 @@ int run(int argc, char** argv) {
   });
   try {
     program.parse(argc, argv);
+    // Not by require_subcommand(1), which would not say which word it did not know.
+    if (program.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     const int result = program.exit(error);
     return result == 0 ? carillon::app::kOk : carillon::app::kUsage;

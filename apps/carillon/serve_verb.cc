@@ -58,9 +58,11 @@ void add_options(CLI::App& verb, CommandLine& line) {
       verb.add_flag_callback(flag, [&values] { values = {"true"}; }, help_of(option));
     } else {
       CLI::Option* added = verb.add_option(flag, values, help_of(option));
-      added->type_name(type_of(option.kind))->expected(1)->allow_extra_args(false);
-      if (option.kind != Option::Kind::kEndpoints) {
-        added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      added->type_name(type_of(option.kind));
+      if (option.kind == Option::Kind::kEndpoints) {
+        added->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+      } else {
+        added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
     }
   }
@@ -79,9 +81,7 @@ Result<ServerOptions> options_of(const CommandLine& line) {
     if (values.empty()) continue;
     if (option.kind == Option::Kind::kEndpoints) options.listen.clear();
     for (const std::string& value : values) {
-      if (Result<void> set = option.set(options, value); !set) {
-        return std::move(set).error().prefixed("--" + std::string(option.name));
-      }
+      if (Result<void> set = option.set(options, value); !set) return std::move(set).error();
     }
   }
   if (Result<void> checked = server::check_options(options); !checked) {
@@ -90,20 +90,35 @@ Result<ServerOptions> options_of(const CommandLine& line) {
   return options;
 }
 
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out += '"';
+}
+
+/// As a value in the file: numbers and flags bare, everything else in quotes.
+std::string file_value(const Option& option, const ServerOptions& options) {
+  if (option.kind == Option::Kind::kEndpoints) {
+    std::string list;
+    for (const server::Endpoint& endpoint : options.listen) {
+      list.append(list.empty() ? "" : ", ").append(in_quotes(endpoint.to_string()));
+    }
+    return "[" + list + "]";
+  }
+  const std::string value = option.value(options);
+  const bool bare = option.kind == Option::Kind::kFlag || option.kind == Option::Kind::kCount ||
+                    (option.kind == Option::Kind::kSize &&
+                     value.find_first_not_of("0123456789") == std::string::npos);
+  return bare ? value : in_quotes(value);
+}
+
 /// The configuration as a file that would give it.
 void print_config(const ServerOptions& options) {
   for (const Option& option : server::option_table()) {
-    if (option.kind == Option::Kind::kEndpoints) {
-      std::string list;
-      for (const server::Endpoint& endpoint : options.listen) {
-        list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", endpoint.to_string());
-      }
-      fmt::print("{} = [{}]\n", option.name, list);
-    } else if (option.kind == Option::Kind::kFlag || option.kind == Option::Kind::kCount) {
-      fmt::print("{} = {}\n", option.name, option.value(options));
-    } else {
-      fmt::print("{} = \"{}\"\n", option.name, option.value(options));
-    }
+    fmt::print("{} = {}\n", option.name, file_value(option, options));
   }
 }
 

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a user meets it: every verb against a real server, and the exit statuses.
+
+    python3 cli_test.py build/gcc-release/bin/carillon
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = None
+LIMIT_S = 30
+
+
+def run(*words, stdin=b"", **environment):
+    """Returns (exit status, standard output, standard error)."""
+    done = subprocess.run([BINARY, *words], input=stdin, capture_output=True, timeout=LIMIT_S,
+                          env={**os.environ, **environment}, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class Verbs(unittest.TestCase):
+    """One server for all; each test has tubes of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="carillon-cli-")
+        cls.socket = os.path.join(cls.folder.name, "socket")
+        cls.process = subprocess.Popen(
+            [BINARY, "serve", "--memory", "--listen", "127.0.0.1:0", "--listen",
+             "unix:" + cls.socket], stderr=subprocess.PIPE, text=True)
+        first = cls.process.stderr.readline()
+        while first and "listens on" not in first:
+            first = cls.process.stderr.readline()
+        cls.address = re.search(r"127\.0\.0\.1:\d+", first).group()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.process.send_signal(signal.SIGTERM)
+        status = cls.process.wait(LIMIT_S)
+        cls.process.stderr.close()
+        cls.folder.cleanup()
+        assert status == 0, f"the server ended with {status}"
+
+    def verb(self, *words, stdin=b""):
+        return run(*words, stdin=stdin, CARILLON_SERVER=self.address)
+
+    def put(self, *words, stdin=b""):
+        status, out, err = self.verb("put", *words, stdin=stdin)
+        self.assertEqual((status, err), (0, ""))
+        return int(out)
+
+    def test_a_job_goes_round(self):
+        job = self.put("--tube", "round", "--priority", "5", "hello")
+        self.assertEqual(self.verb("peek", "--tube", "round"), (0, "hello\n", f"{job}\n"))
+        self.assertEqual(self.verb("peek", str(job)), (0, "hello\n", f"{job}\n"))
+        self.assertEqual(self.verb("reserve", "--tube", "round", "--delete"),
+                         (0, "hello\n", f"{job}\n"))
+        self.assertEqual(self.verb("peek", str(job))[0], 1)
+
+    def test_reserve_without_delete_gives_the_job_back(self):
+        job = self.put("--tube", "back", "x")
+        for _ in range(2):
+            self.assertEqual(self.verb("reserve", "--tube", "back"), (0, "x\n", f"{job}\n"))
+
+    def test_reserve_watches_all_its_tubes_and_no_other(self):
+        self.put("elsewhere")
+        self.put("--tube", "several-b", "b")
+        words = ["reserve", "--tube", "several-a", "--tube", "several-b", "--delete"]
+        self.assertEqual(self.verb(*words)[:2], (0, "b\n"))
+        status, out, err = self.verb(*words)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("TIMED_OUT", err)
+
+    def test_body_from_standard_input_is_kept_byte_by_byte(self):
+        body = b'line one\r\nline "two"\x00\x01\n'
+        job = self.put("--tube", "stdin", stdin=body)
+        done = subprocess.run([BINARY, "peek", str(job), "--server", self.address],
+                              capture_output=True, timeout=LIMIT_S, check=False)
+        self.assertEqual(done.stdout, body)
+
+    def test_json(self):
+        job = self.put("--tube", "json", 'a "b" \\ \t c')
+        status, out, _ = self.verb("reserve", "--tube", "json", "--json", "--delete")
+        self.assertEqual(status, 0)
+        self.assertEqual(json.loads(out), {"id": job, "size": 11, "body": 'a "b" \\ \t c'})
+
+    def test_delay_is_rounded_up_to_whole_seconds(self):
+        job = self.put("--tube", "delay", "--delay", "90500ms", "--ttr", "2m", "x")
+        _, out, _ = self.verb("stats", "--job", str(job))
+        self.assertRegex(out, r"(?m)^delay +91$")
+        self.assertRegex(out, r"(?m)^ttr +120$")
+        self.assertRegex(out, r"(?m)^state +delayed$")
+        self.assertEqual(self.verb("peek", "--tube", "delay", "--state", "delayed")[1], "x\n")
+
+    def test_delete_says_which_it_did_not_find(self):
+        job = self.put("--tube", "delete", "x")
+        status, _, err = self.verb("delete", "999999", str(job))
+        self.assertEqual(status, 1)
+        self.assertIn("999999", err)
+        self.assertNotIn(f" {job}", err)
+        self.assertEqual(self.verb("peek", str(job))[0], 1)
+
+    def test_ls_counts_by_state(self):
+        self.put("--tube", "ls-tube", "x")
+        self.put("--tube", "ls-tube", "--delay", "1h", "x")
+        status, out, _ = self.verb("ls")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"(?m)^ +1 +1 +0 +0 +0 +0  ls-tube$")
+
+    def test_stats_of_server_and_tube(self):
+        self.put("--tube", "stats-tube", "x")
+        self.assertRegex(self.verb("stats")[1], r"(?m)^draining +false$")
+        self.assertRegex(self.verb("stats", "--tube", "stats-tube")[1], r"(?m)^total-jobs +1$")
+        self.assertEqual(self.verb("stats", "--tube", "no-such-tube")[0], 1)
+
+    def test_unix_socket(self):
+        status, out, _ = run("put", "--server", "unix:" + self.socket, "--tube", "unix", "x")
+        self.assertEqual(status, 0)
+        self.assertGreater(int(out), 0)
+
+    def test_wrong_usage_ends_with_2_and_names_it(self):
+        for words, named in [(["put", "--tube", "a b", "x"], "a b"),
+                             (["put", "--delay", "5x", "x"], "--delay"),
+                             (["put", "--bogus"], "--bogus"),
+                             (["peek", "--state", "lost"], "lost"),
+                             (["delete"], "ID"), (["nonsense"], "nonsense"), ([], "subcommand"),
+                             (["reserve", "--wait", "--timeout", "1s"], "--timeout")]:
+            status, out, err = self.verb(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn(named, err, words)
+
+    def test_no_server_ends_with_3(self):
+        for address in ["127.0.0.1:1", "unix:/nowhere/socket"]:
+            status, _, err = run("ls", "--server", address)
+            self.assertEqual(status, 3)
+            self.assertIn(address, err)
+
+
+class Serve(unittest.TestCase):
+    def serve(self, config, *words):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(config)
+            file.flush()
+            return run("serve", "--config", file.name, *words)
+
+    def test_flags_override_the_file(self):
+        status, out, _ = self.serve('partitions = 4\nhorizon = "2m"\n', "--partitions", "2",
+                                    "--print-config")
+        self.assertEqual(status, 0)
+        self.assertIn("partitions = 2\n", out)
+        self.assertIn('horizon = "2m"\n', out)
+
+    def test_printed_configuration_gives_itself(self):
+        words = ["--listen", "unix:/tmp/a", "--listen", "[::1]:7", "--data", 'q"uo\\te',
+                 "--max-unsent", "2KiB", "--accept-loss", "--print-config"]
+        status, out, _ = run("serve", *words)
+        self.assertEqual(status, 0)
+        self.assertIn('listen = ["unix:/tmp/a", "[::1]:7"]', out)
+        self.assertEqual(self.serve(out, "--print-config"), (0, out, ""))
+
+    def test_bad_configuration_ends_with_2_and_names_it(self):
+        for config, words, named in [("memroy = true\n", [], ":1: there is no option 'memroy'"),
+                                     ("partitions = 0\n", [], "1 to 64"),
+                                     ("", ["--partitions", "65"], "1 to 64"),
+                                     ("", ["--horizon", "soon"], "'soon'"),
+                                     ("", ["--memory", "--data", "x"], "memory and data")]:
+            status, out, err = self.serve(config, *words)
+            self.assertEqual((status, out), (2, ""), (config, words))
+            self.assertIn(named, err)
+        self.assertEqual(run("serve", "--config", "/nowhere/c.toml")[0], 2)
+
+    def test_a_start_that_fails_ends_with_3_and_says_why(self):
+        status, _, err = run("serve", "--data", "/nowhere/at/all", "--listen", "127.0.0.1:0")
+        self.assertEqual(status, 3)
+        self.assertIn("/nowhere/at", err)
+
+    def test_help_tells_every_option_with_its_default(self):
+        status, out, _ = run("serve", "--help")
+        self.assertEqual(status, 0)
+        _, config, _ = run("serve", "--print-config")
+        for line in config.splitlines():
+            self.assertIn("--" + line.split(" = ")[0], out)
+
+    def test_version(self):
+        status, out, _ = run("version")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"^carillon \d+\.\d+\.\d+\n$")
+
+
+if __name__ == "__main__":
+    BINARY = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
