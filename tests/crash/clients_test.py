@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that are many, slow, impolite or gone must harm neither the jobs nor the other clients."""
+"""Clients that are many, slow, impolite or gone harm neither the jobs nor the other clients."""
 
 import random
 import selectors
@@ -49,7 +49,7 @@ class Clients:
         return None
 
     def settles_at(self, descriptors, patience=5.0):
-        """Whether the server comes back to so few file descriptors (a store may keep a few more)."""
+        """Whether the server comes back to so few descriptors (a store may keep a few more)."""
         until = now() + patience
         while self.server.descriptors() > descriptors + 16 and now() < until:
             time.sleep(0.05)
@@ -248,8 +248,8 @@ class Clients:
             ids = [client.reply().id for _ in range(count)]
             seconds = now() - start
         self.check(ids == sorted(set(ids)), f"{count} puts sent before the first answer was read: "
-                   f"answered in order in {seconds:.1f} s, {(self.server.memory() - memory) // MIB} "
-                   "MiB more")
+                   f"answered in order in {seconds:.1f} s, "
+                   f"{(self.server.memory() - memory) // MIB} MiB more")
 
     def run(self):
         self.server.start()

@@ -212,7 +212,8 @@ class KillLoop:
         if end == "kill, and in recovery":
             for _ in range(self.random.randint(1, 3)):
                 self.server.launch()
-                time.sleep(self.random.choice([0.0, 0.003, 0.01, 0.03, 0.06]) * self.random.random())
+                longest = self.random.choice([0.0, 0.003, 0.01, 0.03, 0.06])
+                time.sleep(longest * self.random.random())
                 self.server.kill()
                 self.kills_in_recovery += 1
         self.recoveries.append(self.server.start())
@@ -220,7 +221,7 @@ class KillLoop:
             self.record.judge_restart(client, everything=self.args.rounds <= 20)
 
     def drain(self):
-        """Every job is delivered, none before its time, and then nothing is left, restart included."""
+        """Every job is delivered, none early, and then nothing is left, restart included."""
         with self.server.client() as client:
             client.held = []
             tubes = sorted({tube for load in self.loads for tube in load.tubes})

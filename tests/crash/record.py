@@ -12,7 +12,8 @@ has several *shapes* in which it may be found afterwards, and nothing third:
     reserved                                   ready, with its priority (a crash ends reservations)
 
 Time: a delay counts from some moment between command and answer, so a due time is an interval. A
-job that becomes ready before its beginning is early, one still delayed `LATE` after its end is late.
+job that becomes ready before its beginning is early, one still delayed `LATE` after its end is
+late.
 """
 
 import collections
@@ -342,8 +343,8 @@ class Record:
             slack = 0 if job.shape.state == "ready" else LATE
             if job.in_flight is None and job.ready_for_sure_at() + slack < operation.sent:
                 self.violation("lost" if job.shape.state == "ready" else "late",
-                               f"job {job.id} ({job.shape}) should be ready, but reserve: TIMED_OUT",
-                               job)
+                               f"job {job.id} ({job.shape}) should be ready, but reserve "
+                               "answered TIMED_OUT", job)
                 return
 
     def _check_order(self, operation, job, reply):
