@@ -70,7 +70,7 @@ std::optional<AcknowledgedMark::Value> AcknowledgedMark::value() const {
 
 bool AcknowledgedMark::acknowledge(std::uint64_t group) noexcept {
   const MutexLock lock(mutex_);
-  if (!value_) value_.emplace();
+  if (!value_) value_ = Value{};
   value_->group = group;
   value_->clean = false;
   return write();
@@ -78,7 +78,7 @@ bool AcknowledgedMark::acknowledge(std::uint64_t group) noexcept {
 
 bool AcknowledgedMark::set_manifest(std::uint64_t number, std::uint64_t bytes) noexcept {
   const MutexLock lock(mutex_);
-  if (!value_) value_.emplace();
+  if (!value_) value_ = Value{};
   value_->manifest_number = number;
   value_->manifest_bytes = bytes;
   return write();
@@ -86,7 +86,7 @@ bool AcknowledgedMark::set_manifest(std::uint64_t number, std::uint64_t bytes) n
 
 bool AcknowledgedMark::set_clean() noexcept {
   const MutexLock lock(mutex_);
-  if (!value_) value_.emplace();
+  if (!value_) value_ = Value{};
   value_->clean = true;
   return write() && ::fdatasync(file_) == 0;
 }
