@@ -25,8 +25,7 @@ namespace carillon::server {
 
 /// Threads:  methods as PartitionGroup.
 /// Lifetime: the loop must outlive it; the destructor ends the threads, and the loop must run
-/// nothing
-///           afterwards.
+///           nothing afterwards.
 /// Limits:   what is on the way between the threads is bounded by the sessions' own limits.
 class PartitionThreads final : public PartitionGroup {
  public:
