@@ -60,13 +60,14 @@ struct BrokerOptions {
 
 /// One partition's jobs, tubes and sessions.
 ///
-/// Time:    `now` is a point on the partition's timeline (carillon/broker/timeline.h) and must not go
-///          back. Deadlines round up to the next millisecond: never early, at most one tick late.
+/// Time:    `now` is a point on the partition's timeline (carillon/broker/timeline.h) and must not
+///          go back. Deadlines round up to the next millisecond: never early, at most one tick
+///          late.
 /// Threads: one object, one thread. No I/O, no lock, no clock.
 /// Errors:  all in replies. Calls out of order (an unknown session) are bugs and stop the program.
 /// Cost:    put, delete, touch O(1) amortised; what puts a job into or takes it out of the ready
-///          heap O(log ready of the tube); reserve O(tubes watched); peek-delayed and kick of delayed
-///          jobs O(delayed of the tube).
+///          heap O(log ready of the tube); reserve O(tubes watched); peek-delayed and kick of
+///          delayed jobs O(delayed of the tube).
 class Broker {
  public:
   Broker(const BrokerOptions& options, Effects& effects);
@@ -97,8 +98,8 @@ class Broker {
   /// When advance() next has something to do; nullopt: never, unless something happens first.
   [[nodiscard]] std::optional<WallTime> next_deadline() const;
 
-  // Durability. The broker fills one batch; whoever changed or saw something unsettled gets its reply
-  // only when that batch is durable.
+  // Durability. The broker fills one batch; whoever changed or saw something unsettled gets its
+  // reply only when that batch is durable.
 
   /// Whether the batch being filled has anything in it.
   [[nodiscard]] bool has_batch() const;
@@ -122,8 +123,8 @@ class Broker {
   // Recovery, at start and after a failed commit.
   //
   // begin_recovery: drops every job and tube but keeps the sessions, what they use and watch, their
-  // waiting reserves, and which jobs they had reserved (also those whose delete, release or bury was
-  // not durable yet). Until finish_recovery, commands that need the store are answered
+  // waiting reserves, and which jobs they had reserved (also those whose delete, release or bury
+  // was not durable yet). Until finish_recovery, commands that need the store are answered
   // kInternalError (kOutOfMemory for a put), and reserves wait.
   // The restore calls may be made from Store::recover's sink. A broker is constructed in recovery:
   // restore (or nothing, for an empty store) and finish_recovery come first.
@@ -131,9 +132,9 @@ class Broker {
   void restore_partition(const PartitionRecord& record);
   void restore_tube(const TubeRecord& record);
   void restore_job(StoredJob job);
-  /// Returns to service; reservations of sessions still open are re-established, overdue jobs are due
-  /// at the next advance(). `anchor` is what the host's timeline stands on; it is stored with the
-  /// partition's record.
+  /// Returns to service; reservations of sessions still open are re-established, overdue jobs are
+  /// due at the next advance(). `anchor` is what the host's timeline stands on; it is stored with
+  /// the partition's record.
   void finish_recovery(WallTime now, const TimeAnchor& anchor);
   [[nodiscard]] bool available() const;
 

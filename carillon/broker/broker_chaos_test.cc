@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random commands while commits linger and fail, reads come late, out of order or not at all, and the
-// process is killed. What a client was told is written down outside, and judged:
+// Random commands while commits linger and fail, reads come late, out of order or not at all, and
+// the process is killed. What a client was told is written down outside, and judged:
 //
 //     no acknowledged put is lost, no acknowledged delete undone
 //     no job is handed out before its time, nor with another's body
 //     no job is handed out while a client that was told it has it still does
 //     whoever waits for a read gets an answer
 //
-// The store judges each mutation, the broker its invariants after each step. CARILLON_SEED=n repeats
-// the run of seed n, CARILLON_RUNS=n makes n runs.
+// The store judges each mutation, the broker its invariants after each step. CARILLON_SEED=n
+// repeats the run of seed n, CARILLON_RUNS=n makes n runs.
 
 #include <gtest/gtest.h>
 

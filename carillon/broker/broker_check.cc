@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The invariants, all of them, checked from the outside in: what a container says of a job, and what
-// the job says of itself.
+// The invariants, all of them, checked from the outside in: what a container says of a job, and
+// what the job says of itself.
 
 #include "carillon/base/check.h"
 #include "carillon/broker/internal/state.h"

@@ -2,8 +2,8 @@
 // Far jobs: put into the store alone, brought near ahead of need.
 //
 // Of its far jobs a tube knows how many there are and a point before which there is none (low). It
-// loads when that point comes within three quarters of the horizon, all that is due within the whole
-// of it; so a load has a lead of 3/4 horizon, and there is at most one each 1/4 horizon.
+// loads when that point comes within three quarters of the horizon, all that is due within the
+// whole of it; so a load has a lead of 3/4 horizon, and there is at most one each 1/4 horizon.
 //
 // A scan sees what was submitted before it, and its answer comes later. What it cannot know:
 //

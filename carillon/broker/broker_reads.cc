@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking at jobs, and reading from the store what is not in memory: a body, or a far job.
 //
-// At most one fetch a job is in flight. Its answer may be out of date when it comes, since a scan may
-// have brought the same job near meanwhile, and that one may even be gone again. So the answer is
-// believed only for a job that memory has never had since the fetch was asked for (known is false);
-// of any other job it gives the body, which never changes, and memory the rest.
+// At most one fetch a job is in flight. Its answer may be out of date when it comes, since a scan
+// may have brought the same job near meanwhile, and that one may even be gone again. So the answer
+// is believed only for a job that memory has never had since the fetch was asked for (known is
+// false); of any other job it gives the body, which never changes, and memory the rest.
 
 #include <utility>
 

@@ -166,9 +166,9 @@ void Broker::State::note_ready(Tube& tube) {
   tubes_to_serve_.push_back(tube.index);
 }
 
-/// Gives ready jobs to those who wait: the most urgent job of all tubes where somebody waits, to who
-/// has waited longest there; and again. (It is also the most urgent that this session could have: a
-/// tube with a ready job and a session waiting for it is always among those to be served.)
+/// Gives ready jobs to those who wait: the most urgent job of all tubes where somebody waits, to
+/// who has waited longest there; and again. (It is also the most urgent that this session could
+/// have: a tube with a ready job and a session waiting for it is always among those to be served.)
 void Broker::State::serve_waiting() {
   const auto later = [this](std::uint32_t a, std::uint32_t b) {
     return tubes_[b].ready.top_key() < tubes_[a].ready.top_key();

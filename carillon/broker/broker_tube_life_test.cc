@@ -131,7 +131,8 @@ TEST(BrokerTubeLife, ABatchHoldsOneRecordOfATubeHoweverOftenItChanges) {
 }
 
 // beanstalkd #561: cost must not grow with the number of tubes. A thousand tubes beside it, and the
-// work of a put and reserve is the same: what is counted here is that nothing but its own tube moves.
+// work of a put and reserve is the same: what is counted here is that nothing but its own tube
+// moves.
 TEST(BrokerTubeLife, ManyTubesDoNotDisturbOne) {
   World world;
   const SessionId s = world.connect();

@@ -16,9 +16,10 @@
 /// A settled job came from afar: its body stays where put far left it, only its record is written
 /// anew, so that moving a job near never copies its body.
 ///
-/// The port says nothing of files, keys or logs: a journal in front of a sorted store, a table, or a
-/// map satisfy it alike. Every read is ordered after every commit submitted before it (a reader sees
-/// what was submitted, durable or not), which is what lets the partition forget what it submitted.
+/// The port says nothing of files, keys or logs: a journal in front of a sorted store, a table, or
+/// a map satisfy it alike. Every read is ordered after every commit submitted before it (a reader
+/// sees what was submitted, durable or not), which is what lets the partition forget what it
+/// submitted.
 
 #include <cstddef>
 #include <cstdint>
@@ -102,7 +103,8 @@ struct FarChunk {
 };
 
 /// Receives what a partition's store holds, at recovery. Order: the partition, the tubes, then the
-/// near and settled jobs in id order. Bodies of settled jobs are not read; those of near ones may be.
+/// near and settled jobs in id order. Bodies of settled jobs are not read; those of near ones may
+/// be.
 class RecoverySink {
  public:
   virtual ~RecoverySink() = default;
@@ -131,14 +133,14 @@ class Store {
   [[nodiscard]] virtual bool keeps_far_jobs() const noexcept = 0;
   /// Whether bodies can be read back, so that memory need not hold them.
   [[nodiscard]] virtual bool keeps_bodies() const noexcept = 0;
-  /// Whether a commit with puts would be taken now. False when space runs low: the host then refuses
-  /// puts before they reach the broker, because a refused commit costs a recovery; everything else
-  /// still works. From any thread, cheap.
+  /// Whether a commit with puts would be taken now. False when space runs low: the host then
+  /// refuses puts before they reach the broker, because a refused commit costs a recovery;
+  /// everything else still works. From any thread, cheap.
   [[nodiscard]] virtual bool accepts_puts() const noexcept { return true; }
 
   /// Reads the whole near state into `sink`, blocking. After a failed commit it first brings the
-  /// store back to what is certainly durable (reopening it if need be). Fails if that cannot be done
-  /// now (a full disk): call again later.
+  /// store back to what is certainly durable (reopening it if need be). Fails if that cannot be
+  /// done now (a full disk): call again later.
   virtual Result<void> recover(RecoverySink& sink) = 0;
 
   /// Makes `batch` durable and then says so. Batches become durable in the order submitted, and
@@ -148,8 +150,8 @@ class Store {
   /// Reads a job wherever it lies, with its body.
   virtual void fetch(JobId id, Fetched done) = 0;
 
-  /// Reads far jobs of `tube` from `from` (exclusive of what is before it) with due <= `until_ms`, at
-  /// most `limit` of them.
+  /// Reads far jobs of `tube` from `from` (exclusive of what is before it) with due <= `until_ms`,
+  /// at most `limit` of them.
   virtual void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms, std::size_t limit,
                         Scanned done) = 0;
 };

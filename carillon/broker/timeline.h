@@ -6,8 +6,8 @@
 ///
 /// A due time must survive a restart, so it is stored as calendar time; but a relative delay counts
 /// elapsed time, whatever an administrator or NTP does to the calendar meanwhile. A timeline is
-/// therefore a monotonic clock (one that counts suspended time) plus a fixed offset, chosen when the
-/// partition opens and then left alone:
+/// therefore a monotonic clock (one that counts suspended time) plus a fixed offset, chosen when
+/// the partition opens and then left alone:
 ///
 /// - opened in the same boot as last time: the same offset, so that a clock step between stop and
 ///   start moves nothing either;

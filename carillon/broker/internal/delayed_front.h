@@ -28,9 +28,9 @@ inline constexpr DueKey kAfterAll{std::numeric_limits<std::int64_t>::max(),
 
 /// A sorted run of the soonest delayed jobs of one tube.
 ///
-/// Delayed jobs wait in the wheel, which orders those of all tubes together, and lie in a plain list
-/// of their tube: no put, delete or expiry pays for an order that is hardly ever asked for. Who
-/// asks, pays for one walk of the list and finds the next n/128 answers ready; until the first
+/// Delayed jobs wait in the wheel, which orders those of all tubes together, and lie in a plain
+/// list of their tube: no put, delete or expiry pays for an order that is hardly ever asked for.
+/// Who asks, pays for one walk of the list and finds the next n/128 answers ready; until the first
 /// question this costs a test.
 ///
 /// Cost: soonest() amortised O(128) for any number of delayed jobs, 24 bytes for each in the run.
@@ -69,8 +69,8 @@ class DelayedFront {
     CARILLON_CHECK(false, "a tube's list of delayed jobs has none that is delayed");
   }
 
-  /// How many jobs of `delayed` lie before `key`; counts up to `at_most`. O(that) and what a walk of
-  /// the list costs, if the run is too short.
+  /// How many jobs of `delayed` lie before `key`; counts up to `at_most`. O(that) and what a walk
+  /// of the list costs, if the run is too short.
   [[nodiscard]] std::uint64_t count_before(const JobTable& jobs, const JobList& delayed,
                                            const DueKey& key, std::uint64_t at_most) {
     std::uint64_t count = 0;

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// A store for tests: two maps, one of what was submitted and one of what is durable; and a judge of
-/// every mutation.
+/// A store for tests: two maps, one of what was submitted and one of what is durable; and a judge
+/// of every mutation.
 
 #include <algorithm>
 #include <deque>

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file
-/// The broker as a user would describe it: maps and loops, no speed. The judge of the property tests.
+/// The broker as a user would describe it: maps and loops, no speed. The judge of the property
+/// tests.
 ///
 /// It knows nothing of wheels, of far jobs, of batches or of bodies that are not in memory: none of
 /// them may show.

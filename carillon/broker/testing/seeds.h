@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// Runs of a random test by seed: CARILLON_SEED=n repeats one, CARILLON_RUNS=n asks for so many. The
-/// seed and what was done are printed also if the program is stopped by a check.
+/// Runs of a random test by seed: CARILLON_SEED=n repeats one, CARILLON_RUNS=n asks for so many.
+/// The seed and what was done are printed also if the program is stopped by a check.
 
 #include <gtest/gtest.h>
 

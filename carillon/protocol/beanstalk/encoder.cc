@@ -76,9 +76,9 @@ class Document {
 
 constexpr std::int64_t whole_seconds(std::int64_t ms) noexcept { return ms / 1000; }
 
-/// Of what is left of a time. beanstalkd truncates, so a second just begun counts as 0 left. Ours is
-/// up to 2 ms more than the truth (the deadline is rounded up to a tick, the present down): without
-/// taking those off it would show the full second.
+/// Of what is left of a time. beanstalkd truncates, so a second just begun counts as 0 left. Ours
+/// is up to 2 ms more than the truth (the deadline is rounded up to a tick, the present down):
+/// without taking those off it would show the full second.
 constexpr std::int64_t whole_seconds_left(std::int64_t ms) noexcept {
   return ms > 2 ? (ms - 2) / 1000 : 0;
 }
