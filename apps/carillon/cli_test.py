@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 BINARY = None
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 30
 
 
@@ -186,6 +187,28 @@ class Serve(unittest.TestCase):
         _, config, _ = run("serve", "--print-config")
         for line in config.splitlines():
             self.assertIn("--" + line.split(" = ")[0], out)
+
+    def test_reference_page_tells_every_option_with_its_default(self):
+        with open(os.path.join(ROOT, "docs/reference/config.md"), encoding="utf-8") as page:
+            rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", page.read(), re.MULTILINE))
+        _, config, _ = run("serve", "--print-config")
+        printed = {}
+        for line in config.splitlines():
+            name, value = line.split(" = ")
+            printed[name] = value.strip('[]"')
+        self.assertEqual(rows, printed)
+
+    def test_packaged_configuration_is_valid(self):
+        status, out, err = run("serve", "--config", os.path.join(ROOT, "packaging/carillon.toml"),
+                               "--print-config")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn('data = "/var/lib/carillon"\n', out)
+        # What is commented out is the default.
+        with open(os.path.join(ROOT, "packaging/carillon.toml"), encoding="utf-8") as file:
+            commented = re.findall(r"^# ([a-z-]+ = .*)$", file.read(), re.MULTILINE)
+        for line in commented:
+            if not line.startswith("listen"):
+                self.assertIn(line + "\n", out)
 
     def test_version(self):
         status, out, _ = run("version")
