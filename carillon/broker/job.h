@@ -35,8 +35,9 @@ struct JobHistory {
 struct JobRecord {
   JobId id = 0;
   TubeNumber tube = 0;
-  JobState state = JobState::kReady;  ///< Never kReserved: a reservation does not outlive a process.
-  std::uint32_t priority = 0;         ///< 0 is the most urgent.
+  /// Never kReserved: a reservation does not outlive a process.
+  JobState state = JobState::kReady;
+  std::uint32_t priority = 0;  ///< 0 is the most urgent.
   std::uint32_t body_size = 0;
   std::int64_t due_ms = 0;       ///< When it becomes ready; meaningful while kDelayed.
   std::int64_t ttr_ms = 0;       ///< Length of a reservation.
