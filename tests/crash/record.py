@@ -461,8 +461,8 @@ class Record:
             return stats["state"] == shape.state
         if stats["state"] == "ready":
             return answered >= shape.due[0]
-        # `time-left` is cut to whole seconds, after up to 2 ms were taken off (so that it reads like
-        # beanstalkd's finer one).
+        # `time-left` is cut to whole seconds, after up to 2 ms were taken off (so that it reads
+        # like beanstalkd's finer one).
         left = int(stats["time-left"])
         return stats["state"] == "delayed" and asked < shape.due[1] + LATE and \
             shape.due[0] - answered - 1.005 <= left <= max(0.0, shape.due[1] - asked) + 0.1
