@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import lint
+import wrap_comments
 
 SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
 CMAKE_SPDX = '# SPDX-License-Identifier: Apache-2.0\n'
@@ -195,6 +196,29 @@ class Files(unittest.TestCase):
         for wrong in ('// lint-allow(word):', '// lint-allow(todo): another rule'):
             text = SPDX + 'int helper;  ' + wrong + '\n'
             self.assertEqual(self.rules('carillon/base/a.cc', text), ['word'])
+
+
+class WrapComments(unittest.TestCase):
+    def test_the_last_words_move_to_the_next_line_of_the_paragraph(self):
+        word = 'abcdefghi'
+        long = ' '.join(10 * [word])
+        self.assertEqual(wrap_comments.wrap(f'/// {long}\n/// more'),
+                         f'/// {long[:-10]}\n/// {word} more')
+        self.assertEqual(wrap_comments.wrap(f'  // {long}\nint x;'),
+                         f'  // {long[:-10]}\n  // {word}\nint x;')
+
+    def test_what_stands_under_a_heading_stays_there(self):
+        long = ' '.join(10 * ['abcdefgh'])
+        self.assertEqual(
+            wrap_comments.wrap(f'/// Threads:  {long} last\n///           more.\n/// Cost: none.'),
+            f'/// Threads:  {long[:-9]}\n///           abcdefgh last more.\n/// Cost: none.')
+        self.assertEqual(wrap_comments.wrap(f'/// Threads:  {long} last\n/// Cost: none.'),
+                         f'/// Threads:  {long[:-9]}\n///           abcdefgh last\n/// Cost: none.')
+
+    def test_tables_code_and_what_fits_are_left_alone(self):
+        for text in ('// ' + 'a ' * 48, '// | ' + 'a ' * 60, 'int x;  // ' + 'a ' * 60,
+                     '// ' + 'a' * 120, 's = "// ' + 'a ' * 60 + '";'):
+            self.assertEqual(wrap_comments.wrap(text), text)
 
 
 class Documents(unittest.TestCase):
