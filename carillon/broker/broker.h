@@ -51,7 +51,7 @@ struct BrokerOptions {
   /// Far jobs of a tube are read in pieces of this many.
   std::size_t load_chunk = 1'000;
   /// Bodies kept in memory, in bytes, when the store can give them back; else all are kept.
-  std::size_t body_budget_bytes = std::size_t{64} << 20;
+  std::size_t body_budget_bytes = std::size_t{32} << 20;
   /// Jobs held in memory; a put beyond it is answered kOutOfMemory. 0: no limit.
   std::size_t max_jobs_in_memory = 0;
   /// Tubes; a command that would create one more is answered kOutOfMemory.

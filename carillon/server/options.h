@@ -27,7 +27,7 @@ struct ServerOptions {
   std::uint64_t partitions = 1;
   std::uint64_t max_job_size = protocol::beanstalk::kDefaultMaxJobSize;
   Span horizon = std::chrono::minutes(5);
-  std::uint64_t body_budget = std::uint64_t{64} << 20;
+  std::uint64_t body_budget = std::uint64_t{32} << 20;
   std::uint64_t max_jobs_in_memory = 0;
   std::uint64_t max_tubes = 100'000;
   std::uint64_t max_connections = 16'384;
