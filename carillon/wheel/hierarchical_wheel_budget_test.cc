@@ -82,6 +82,20 @@ TYPED_TEST(HierarchicalWheelBudgetTest, TimersLeftDueCanBeCancelledRescheduledAn
   EXPECT_EQ(this->expired_, (Expiries{{10, 0}, {2'000, 2}}));
 }
 
+// A timer that was postponed may still lie in the list of the tick, but it is not due.
+TYPED_TEST(HierarchicalWheelBudgetTest, PostponedTimerIsNotLeftDue) {
+  for (int i = 0; i < 4; ++i) {
+    this->wheel_.schedule(this->timer(i), 10);
+  }
+  this->wheel_.postpone(this->timer(2), 500);
+  this->wheel_.postpone(this->timer(3), 600);
+  EXPECT_TRUE(this->wheel_.advance(10, this->record(), 1).more);
+  EXPECT_EQ(this->wheel_.snapshot().due, 1U);
+  EXPECT_EQ(this->wheel_.advance(10, this->record(), 1), (AdvanceResult{1, false}));
+  EXPECT_EQ(this->wheel_.snapshot().due, 0U);
+  EXPECT_EQ(this->wheel_.next_deadline(), 500U);
+}
+
 // D5: a million in one tick; work per advance is bounded, and what others are owed comes in turn.
 TYPED_TEST(HierarchicalWheelBudgetTest, CrowdedTickIsWorkedOffInBoundedSteps) {
   constexpr int kCrowd = 100'000;

@@ -87,6 +87,7 @@ class WheelModel {
   }
 
   /// Are timers due that a budget left behind?
+  [[nodiscard]] std::size_t due() const { return timers_.count(now_); }
   [[nodiscard]] bool has_due() const { return !timers_.empty() && timers_.begin()->first == now_; }
 
   /// An advance() begins: at the end of time, what was scheduled there is due from now on.
@@ -281,6 +282,7 @@ class WheelLockstep {
         sum += count;
       }
     }
+    require(snapshot.due == model_.due(), "due: ", snapshot.due, ", not ", model_.due());
     require(sum == wheel_->size(), "the snapshot counts ", sum, " of ", wheel_->size());
   }
 
