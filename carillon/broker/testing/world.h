@@ -176,7 +176,7 @@ class World : public Effects {
     return by_tube(session, Verb::kKick, tube, count);
   }
 
-  // Statistics, as a session of their own.
+  // Statistics, as a session of their own; they commit if they must.
 
   JobStats stats_job(JobId id) { return detail<JobStats>(by_id(observer(), Verb::kStatsJob, id)); }
   TubeStats stats_tube(std::string_view tube) {
@@ -364,6 +364,10 @@ class World : public Effects {
   }
   template <class Detail>
   Detail detail(std::optional<Reply> reply) {
+    if (!reply) {
+      commit();
+      reply = answer(observer_);
+    }
     CARILLON_CHECK(reply && reply->answer == Answer::kStats, "statistics were refused");
     return std::get<Detail>(*reply->detail);
   }
