@@ -108,6 +108,7 @@ class Server::Impl final : private ConnectionOwner {
 
   std::vector<char> read_buffer_;
   std::vector<broker::SessionId> to_work_;
+  std::vector<broker::SessionId> working_;  // Empty between turns; kept for its memory.
   std::vector<broker::SessionId> held_up_;  // By partitions that took no more work.
   struct Lingering {
     broker::SessionId session;
@@ -115,6 +116,7 @@ class Server::Impl final : private ConnectionOwner {
   };
   std::vector<Lingering> lingering_;
   bool turn_requested_ = false;
+  bool partitions_turning_ = false;  // What is answered now is sent in this very turn.
 
   std::uint64_t max_connections_ = 0;
   std::uint64_t total_connections_ = 0;
@@ -225,7 +227,7 @@ void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker
 
 void Server::Impl::request_work(broker::SessionId session) {
   if (connections_.enlist(session, ConnectionTable::List::kToWork)) to_work_.push_back(session);
-  request_turn();
+  if (!partitions_turning_) request_turn();
 }
 
 bool Server::Impl::accepts_work(broker::SessionId asking) {
@@ -243,7 +245,9 @@ void Server::Impl::request_turn() {
 
 void Server::Impl::turn() {
   turn_requested_ = false;
+  partitions_turning_ = true;
   partitions_.group->end_turn();
+  partitions_turning_ = false;
   if (!held_up_.empty() && partitions_.group->accepts_work()) {
     for (const broker::SessionId session : std::exchange(held_up_, {})) {
       connections_.strike_off(session, ConnectionTable::List::kHeldUp);
@@ -251,7 +255,9 @@ void Server::Impl::turn() {
     }
   }
   // Those marked meanwhile have their turn next time.
-  for (const broker::SessionId session : std::exchange(to_work_, {})) work_on(session);
+  working_.swap(to_work_);
+  for (const broker::SessionId session : working_) work_on(session);
+  working_.clear();
   if (phase_ != Phase::kServing) go_on_stopping();
 }
 
