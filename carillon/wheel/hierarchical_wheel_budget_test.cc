@@ -94,6 +94,13 @@ TYPED_TEST(HierarchicalWheelBudgetTest, PostponedTimerIsNotLeftDue) {
   EXPECT_EQ(this->wheel_.advance(10, this->record(), 1), (AdvanceResult{1, false}));
   EXPECT_EQ(this->wheel_.snapshot().due, 0U);
   EXPECT_EQ(this->wheel_.next_deadline(), 500U);
+  for (int i = 0; i < 3; ++i) {
+    this->wheel_.schedule(this->timer(10 + i), 20);
+  }
+  this->wheel_.postpone(this->timer(12), 700);
+  EXPECT_TRUE(this->wheel_.advance(20, this->record(), 1).more);
+  this->wheel_.cancel(this->timer(11));
+  EXPECT_EQ(this->wheel_.advance(15, this->record()), (AdvanceResult{0, false}));
 }
 
 // D5: a million in one tick; work per advance is bounded, and what others are owed comes in turn.
