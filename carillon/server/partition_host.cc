@@ -123,6 +123,13 @@ bool PartitionHost::blocked(SessionId session) const {
 
 void PartitionHost::execute(SessionQueue& queue, Command command) {
   const std::uint64_t slot = command.ticket.slot;
+  if (command.verb == broker::Verb::kPut && !store_->accepts_puts()) {
+    // In a batch it would be refused with all that is in there, and cost a recovery.
+    Reply refusal;
+    refusal.answer = Answer::kOutOfMemory;
+    reply(command.ticket, std::move(refusal), 0);
+    return;
+  }
   if (broker_->execute(std::move(command), now()) == Broker::Outcome::kBlocked) {
     queue.blocked = true;
     queue.blocked_slot = slot;
