@@ -29,6 +29,10 @@ class Gone(Exception):
     """The server closed the connection."""
 
 
+class Unexpected(RuntimeError):
+    """An answer that the test cannot go on with."""
+
+
 class Reply:
     """One answer: `words` of its line, and `body` of RESERVED, FOUND and OK."""
 
@@ -45,12 +49,23 @@ class Reply:
 
     @property
     def id(self):
+        """The id in INSERTED, RESERVED, FOUND; any other answer is unexpected."""
+        if self.word not in ("INSERTED", "RESERVED", "FOUND"):
+            raise Unexpected(f"a job was expected, but the answer was {self}")
         return int(self.words[1])
 
     def yaml(self):
         """The dictionary of stats, stats-tube and stats-job; values are strings, unquoted."""
+        if self.word != "OK":
+            raise Unexpected(f"statistics were expected, but the answer was {self}")
         pairs = (line.split(": ", 1) for line in self.body.decode().splitlines()[1:])
         return {pair[0]: pair[1].strip('"') for pair in pairs if len(pair) == 2}
+
+    def names(self):
+        """The list of list-tubes."""
+        if self.word != "OK":
+            raise Unexpected(f"a list was expected, but the answer was {self}")
+        return [line[2:].strip('"') for line in self.body.decode().splitlines()[1:]]
 
     def __repr__(self):
         return " ".join(self.words)

@@ -2,28 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk fills up: new work is refused with an error, nothing acknowledged is lost, and it heals.
 
-1. Jobs are put on a tmpfs of a few megabytes until puts are refused. What was acknowledged can
-   still be read; reserve and delete work or are refused, and lose nothing.
-2. A ballast file is deleted: without a restart puts work again.
-3. The disk fills up again and the server is killed. It starts on the full disk, still has all of
-   it and delivers; after space is freed it takes new work.
+    guard    Less is free than --min-free-space: puts are refused, everything else goes on.
+    enospc   Without that limit: the store itself runs into the end of the disk. What was
+             acknowledged is there or refused for now, never gone.
+
+In both, space returns when a ballast file is deleted, and work goes on without a restart; and the
+server is killed and started while there is no space. Without a single free byte it may refuse to
+start: it must then say why, and start when space is back.
 
 Needs a mount namespace (root, or unprivileged user namespaces); without one it is skipped (77).
 """
 
+import collections
 import os
 import pathlib
 import random
 import subprocess
 import sys
+import threading
 import time
 
 from beanstalk import SKIPPED, Checks, Folder, Gone, Server, argument_parser, now, parse, \
     put_command
 
 MOUNTED = "CARILLON_FULL_DISK_NAMESPACE"
-REFUSALS = {"OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING"}
+REFUSALS = {"OUT_OF_MEMORY", "INTERNAL_ERROR"}
+MIB = 1 << 20
+BODY = 4000
 PIPELINE = 16
+PATIENCE = 30.0  # seconds, for what comes in one or two
+STORE = "--min-free-space 0 --memtable-size 1MiB --max-log-size 2MiB --block-cache-size 1MiB"
 
 
 def enter_namespace():
@@ -40,6 +48,31 @@ def enter_namespace():
     os.execvp("unshare", [*unshare, "--kill-child", sys.executable, *sys.argv])
 
 
+class Disk:
+    """A tmpfs, and ballast on it."""
+
+    def __init__(self, path, megabytes):
+        self.path = path
+        self.path.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", path],
+                       check=True)
+        self.ballast = path / "ballast"
+
+    def free(self):
+        stat = os.statvfs(self.path)
+        return stat.f_bavail * stat.f_frsize
+
+    def add_ballast(self, size):
+        with open(self.ballast, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+    def drop_ballast(self):
+        self.ballast.unlink()
+
+    def unmount(self):
+        subprocess.run(["umount", "--lazy", self.path], check=False)
+
+
 class Ledger:
     """What was acknowledged: id -> body; and what an error leaves open."""
 
@@ -48,200 +81,287 @@ class Ledger:
         self.deleted = set()
         self.uncertain = set()
 
-    def missing(self, client):
-        """Ids of acknowledged jobs that are not there, or have another body."""
+    def put(self, reply, body):
+        self.jobs[reply.id] = body
+
+    def delete(self, job_id, reply):
+        if reply.word == "DELETED":
+            self.deleted.add(job_id)
+            self.jobs.pop(job_id, None)
+        else:
+            self.uncertain.add(job_id)
+
+    def look(self, client):
+        """(ids acknowledged and gone or of another body, ids whose look was refused, ids back)"""
         ids = sorted(set(self.jobs) - self.uncertain)
         replies = client.ask_all([f"peek {job_id}" for job_id in ids], depth=50)
-        return [job_id for job_id, reply in zip(ids, replies)
-                if reply.word != "FOUND" or reply.body != self.jobs[job_id]]
-
-    def returned(self, client):
-        ids = sorted(self.deleted)
-        replies = client.ask_all([f"peek {job_id}" for job_id in ids])
-        return [job_id for job_id, reply in zip(ids, replies) if reply.word == "FOUND"]
+        refused = [job_id for job_id, reply in zip(ids, replies) if reply.word in REFUSALS]
+        missing = [job_id for job_id, reply in zip(ids, replies)
+                   if reply.word not in REFUSALS and reply.body != self.jobs[job_id]]
+        gone = sorted(self.deleted)
+        replies = client.ask_all([f"peek {job_id}" for job_id in gone])
+        back = [job_id for job_id, reply in zip(gone, replies) if reply.word == "FOUND"]
+        return missing, refused, back
 
 
 class FullDisk:
-    def __init__(self, args, folder):
+    """What both scenarios do."""
+
+    def __init__(self, args, folder, checks, megabytes):
         self.args = args
         self.random = random.Random(args.seed)
-        self.checks = Checks()
+        self.checks = checks
         self.ledger = Ledger()
-        self.disk = folder / "disk"
-        self.disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={args.megabytes}m", "none", self.disk],
-                       check=True)
-        self.ballasts = 0
-        self.server = Server(args.server, self.disk, args.server_args.split())
+        self.disk = Disk(folder / self.name, megabytes)
+        self.server = Server(args.server, self.disk.path, args.server_args.split())
 
-    def free(self):
-        stat = os.statvfs(self.disk)
-        return stat.f_bavail * stat.f_frsize
+    def check(self, condition, what):
+        return self.checks.that(condition, f"{self.name}: {what}")
 
-    def add_ballast(self, size):
-        self.ballasts += 1
-        path = self.disk / f"ballast-{self.ballasts}"
-        with open(path, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
-        return path
+    def put(self, client, delay):
+        body = self.random.randbytes(BODY)
+        client.send(put_command(body, delay=delay))
+        reply = client.reply()
+        if reply.word == "INSERTED":
+            self.ledger.put(reply, body)
+        return reply
+
+    def put_ready(self, count):
+        with self.server.client() as client:
+            client.ask("use near")
+            replies = collections.Counter(self.put(client, 0).word for _ in range(count))
+        self.check(set(replies) == {"INSERTED"}, f"jobs are put: {dict(replies)}")
+
+    def check_all_there(self, when, may_refuse=False):
+        with self.server.client() as client:
+            missing, refused, back = self.ledger.look(client)
+        self.check(not missing and (may_refuse or not refused),
+                   f"{when}: {len(self.ledger.jobs)} jobs were acknowledged: {len(missing)} are "
+                   f"missing {missing[:5]}, {len(refused)} cannot be read now")
+        self.check(not back, f"{when}: {len(self.ledger.deleted)} deletes were acknowledged, "
+                   f"{len(back)} of these jobs came back {back[:5]}")
+
+    def work(self, count, answers):
+        """A worker reserves `count` times, and deletes what it gets."""
+        with self.server.client() as client:
+            client.ask("watch near")
+            for _ in range(count):
+                reply = client.ask("reserve-with-timeout 0")
+                answers[reply.word] += 1
+                if reply.word != "RESERVED":
+                    continue
+                answers["wrong body"] += self.ledger.jobs.get(reply.id) != reply.body
+                deleted = client.ask(f"delete {reply.id}")
+                answers[deleted.word] += 1
+                self.ledger.delete(reply.id, deleted)
+
+    def check_work(self, when):
+        answers = collections.Counter()
+        self.work(20, answers)
+        self.check(answers["RESERVED"] == answers["DELETED"] == 20 and not answers["wrong body"],
+                   f"{when}: a worker reserves and deletes 20 jobs: {dict(answers)}")
+
+    def await_put(self, wanted):
+        """Puts until the answer is `wanted`; returns the last answer."""
+        start, reply = now(), None
+        with self.server.client() as client:
+            client.ask("use far")
+            while now() < start + PATIENCE:
+                reply = self.put(client, 3600)
+                if reply.word == wanted:
+                    break
+                time.sleep(0.02)
+        return reply, now() - start
+
+    def check_healing(self, when):
+        self.disk.drop_ballast()
+        reply, seconds = self.await_put("INSERTED")
+        self.check(reply.word == "INSERTED", f"{when}: space is freed; a put is answered {reply} "
+                   f"after {seconds:.2f} s, without a restart")
+
+    def check_end(self):
+        status = self.server.terminate()
+        self.check(status == 0, f"SIGTERM: exit status {status}")
+        self.server.start()
+        self.check_all_there("after SIGTERM")
+        self.check_work("after SIGTERM")
+        self.server.kill()
+
+
+class Guard(FullDisk):
+    """--min-free-space, with its default of 128 MiB."""
+
+    name = "guard"
+
+    def __init__(self, args, folder, checks):
+        super().__init__(args, folder, checks, megabytes=192)
+
+    def run(self):
+        self.server.start()
+        self.put_ready(150)
+        self.disk.add_ballast(96 * MIB)
+        reply, _ = self.await_put("OUT_OF_MEMORY")
+        self.check(reply.word == "OUT_OF_MEMORY",
+                   f"{self.disk.free() // MIB} MiB free: a put is answered {reply}")
+        self.check_everything_else_goes_on()
+        self.check_all_there("little space")
+
+        self.server.kill()
+        self.server.start()
+        reply, _ = self.await_put("OUT_OF_MEMORY")
+        self.check(reply.word == "OUT_OF_MEMORY",
+                   f"killed and started with little space: a put is answered {reply}")
+        self.check_work("started with little space")
+        self.check_all_there("started with little space")
+        self.check_healing("little space")
+        self.check_work("healed")
+        self.check_all_there("healed")
+        self.check_end()
+
+    def check_everything_else_goes_on(self):
+        """A refused put must not disturb the others: one client puts all the time."""
+        puts, answers, stop = collections.Counter(), collections.Counter(), threading.Event()
+
+        def refused():
+            with self.server.client() as client:
+                while not stop.is_set():
+                    client.send(put_command(b"refused"))
+                    puts[client.reply().word] += 1
+
+        thread = threading.Thread(target=refused)
+        thread.start()
+        try:
+            self.work(20, answers)
+            with self.server.client() as client:
+                client.ask("watch near")
+                client.ask("use near")
+                for end, done in (("release %d 0 0", "RELEASED"), ("release %d 0 3600", "RELEASED"),
+                                  ("bury %d 0", "BURIED")):
+                    for _ in range(5):
+                        job = client.ask("reserve-with-timeout 0").id
+                        answers[client.ask(end % job).word == done] += 1
+                answers[str(client.ask("kick 100"))] += 1
+        finally:
+            stop.set()
+            thread.join()
+        self.check(answers == {"RESERVED": 20, "DELETED": 20, "wrong body": 0, True: 15,
+                               "KICKED 5": 1},
+                   f"meanwhile reserve, delete, release, bury and kick go on: {dict(answers)}")
+        self.check(set(puts) == {"OUT_OF_MEMORY"}, f"another client's puts: {dict(puts)}")
+
+
+class NoSpace(FullDisk):
+    """The store's own writes fail."""
+
+    name = "enospc"
+
+    def __init__(self, args, folder, checks):
+        super().__init__(args, folder, checks, args.megabytes)
+        if not args.server_args:
+            self.server.arguments = STORE.split()
 
     def fill(self):
         """Puts jobs until 5 batches running are refused whole. Returns (accepted, refusals)."""
-        accepted, refusals, running = 0, {}, 0
-        limit = self.args.megabytes * 1024 // 4 * 4  # four times what would fit
+        accepted, refusals, running = 0, collections.Counter(), 0
+        limit = 4 * self.args.megabytes * MIB // BODY
         with self.server.client() as client:
             client.ask("use far")
             while running < 5 and accepted < limit:
-                bodies = [self.random.randbytes(4000) for _ in range(PIPELINE)]
+                bodies = [self.random.randbytes(BODY) for _ in range(PIPELINE)]
                 client.send(b"".join(put_command(body, delay=3600) for body in bodies))
                 running += 1
                 for body in bodies:
                     reply = client.reply()
                     if reply.word == "INSERTED":
-                        self.ledger.jobs[reply.id] = body
+                        self.ledger.put(reply, body)
                         accepted += 1
                         running = 0
                     else:
-                        refusals[str(reply)] = refusals.get(str(reply), 0) + 1
+                        refusals[str(reply)] += 1
         return accepted, refusals
 
-    def put_ready(self, count):
-        with self.server.client() as client:
-            client.ask("use near")
-            for _ in range(count):
-                body = self.random.randbytes(100)
-                client.send(put_command(body))
-                self.ledger.jobs[client.reply().id] = body
-
-    def take(self, count):
-        """Reserves and deletes ready jobs. Returns the answers, counted."""
-        answers = {}
-        with self.server.client() as client:
-            client.ask("watch near")
-            for _ in range(count):
-                reply = client.ask("reserve-with-timeout 0")
-                if reply.word == "RESERVED":
-                    right = self.ledger.jobs.get(reply.id) == reply.body
-                    answers["RESERVED" if right else "wrong body"] = \
-                        answers.get("RESERVED" if right else "wrong body", 0) + 1
-                    job_id, reply = reply.id, client.ask(f"delete {reply.id}")
-                    if reply.word == "DELETED":
-                        self.ledger.deleted.add(job_id)
-                        self.ledger.jobs.pop(job_id, None)
-                    else:
-                        self.ledger.uncertain.add(job_id)
-                answers[reply.word] = answers.get(reply.word, 0) + 1
-        return answers
-
-    def check_refusal(self, what):
+    def check_refusal(self, when):
         start = now()
         accepted, refusals = self.fill()
-        self.checks.that(accepted > 0 and refusals and
-                         {words.split(" ")[0] for words in refusals} <= REFUSALS,
-                         f"{what}: {accepted} puts accepted, then refused: {refusals} "
-                         f"({now() - start:.1f} s, {self.free() // 1024} KiB free)")
+        self.check(accepted > 0 and refusals and set(refusals) <= REFUSALS,
+                   f"{when}: {accepted} puts accepted, then refused: {dict(refusals)} "
+                   f"({now() - start:.1f} s, {self.disk.free() // 1024} KiB free)")
 
-    def check_all_there(self, when):
-        with self.server.client() as client:
-            missing, returned = self.ledger.missing(client), self.ledger.returned(client)
-            total = sum(int(client.ask(f"stats-tube {tube}").yaml().get("current-jobs-" + state, 0))
-                        for tube in ("near", "far") for state in ("ready", "reserved", "delayed"))
-        extra = total - len(self.ledger.jobs)
-        if extra > 0:  # not wrong: an error leaves it open
-            print(f"  note    {when}: {extra} jobs are there whose put was refused")
-        self.checks.that(not missing, f"{when}: {len(self.ledger.jobs)} acknowledged jobs are "
-                         f"there ({len(missing)} missing: {missing[:5]})")
-        self.checks.that(not returned, f"{when}: {len(self.ledger.deleted)} acknowledged deletes "
-                         f"stay so ({len(returned)} came back)")
-
-    def check_take(self, when, may_refuse):
-        answers = self.take(20)
-        bad = set(answers) - {"RESERVED", "DELETED"} - (REFUSALS if may_refuse else set())
-        self.checks.that(not bad, f"{when}: reserve and delete of ready jobs: {answers}")
-
-    def check_healing(self, ballast, when):
-        ballast.unlink()
-        start = now()
-        reply = None
-        with self.server.client() as client:
-            client.ask("use far")
-            while now() < start + 20 and (reply is None or reply.word != "INSERTED"):
-                body = self.random.randbytes(4000)
-                client.send(put_command(body, delay=3600))
-                reply = client.reply()
-                if reply.word == "INSERTED":
-                    self.ledger.jobs[reply.id] = body
-                else:
-                    time.sleep(0.05)
-        self.checks.that(reply.word == "INSERTED", f"{when}: put answers {reply.word} "
-                         f"{now() - start:.2f} s after space was freed")
+    def check_full(self, when):
+        """What may be asked of a server without a byte to write: no lie."""
+        answers = collections.Counter()
+        self.work(20, answers)
+        self.check(set(answers) <= {"RESERVED", "DELETED", "TIMED_OUT", "wrong body"} | REFUSALS
+                   and not answers["wrong body"], f"{when}: a worker is told {dict(answers)}")
+        self.check_all_there(when, may_refuse=True)
 
     def run(self):
-        ballast = self.add_ballast(self.args.ballast * 1024 * 1024)
+        self.disk.add_ballast(self.args.megabytes * MIB // 3)
         self.server.start()
-        self.put_ready(100)
+        self.put_ready(150)
         self.check_refusal("disk full")
-        self.check_all_there("disk full")
-        self.check_take("disk full", may_refuse=True)
-        self.check_all_there("disk full, after that")
-        self.check_healing(ballast, "no restart")
-        self.check_take("healed", may_refuse=False)
+        self.check_full("disk full")
+        self.check_healing("disk full")
+        self.check_work("healed")
         self.check_all_there("healed")
         self.server.kill()
         self.server.start()
         self.check_all_there("after kill -9")
 
         # Again, and this time it is killed while the disk is full.
-        ballast = self.add_ballast(max(1 << 20, self.free() - (8 << 20)))
+        self.disk.add_ballast(max(MIB, self.disk.free() - self.args.megabytes * MIB // 8))
         self.check_refusal("disk full again")
         self.server.kill()
-        print(f"  killed with {self.free() // 1024} KiB free")
+        print(f"  killed with {self.disk.free() // 1024} KiB free")
         if self.start_on_full_disk():
-            self.check_all_there("started on a full disk")
-            self.check_take("started on a full disk", may_refuse=True)
-            self.check_healing(ballast, "started on a full disk")
+            self.check_full("started on a full disk")
+            self.check_healing("started on a full disk")
         else:
-            ballast.unlink()
+            self.disk.drop_ballast()
             self.server.start()
         self.check_all_there("space freed")
-        status = self.server.terminate()
-        self.checks.that(status == 0, f"SIGTERM: exit status {status}")
-        self.server.start()
-        self.check_all_there("after SIGTERM")
-        self.check_take("after SIGTERM", may_refuse=False)
-        self.server.kill()
+        self.check_end()
 
     def start_on_full_disk(self):
         try:
             seconds = self.server.start()
         except RuntimeError as error:
-            self.server.kill()
-            self.checks.that(self.args.may_refuse_to_start, f"starts on a full disk: {error}")
+            status = self.server.process.poll()
+            self.check(status == 3 and "No space left" in str(error),
+                       f"does not start on a full disk, exit status {status}, and says why: {error}")
             return False
-        return self.checks.that(True, f"starts on a full disk, in {seconds:.2f} s")
+        return self.check(True, f"starts on a full disk, in {seconds:.2f} s")
+
+
+SCENARIOS = {scenario.name: scenario for scenario in (Guard, NoSpace)}
+
+
+def run(scenario, args, folder, checks):
+    test = SCENARIOS[scenario](args, folder, checks)
+    failed = checks.failed
+    try:
+        test.run()
+    except (Gone, TimeoutError, RuntimeError) as error:
+        test.check(False, f"the server is there and answers: {error!r}")
+    finally:
+        test.server.kill()
+        if checks.failed > failed:
+            print(test.server.log_tail())
+        test.disk.unmount()
 
 
 def main():
     enter_namespace()
     parser = argument_parser(__doc__)
-    parser.add_argument("--megabytes", type=int, default=64, help="size of the disk [64]")
-    parser.add_argument("--ballast", type=int, default=24, help="of it, freed later [24]")
-    parser.add_argument("--may-refuse-to-start", action="store_true",
-                        help="accept a server that does not start on a full disk")
+    parser.add_argument("--megabytes", type=int, default=48, help="size of the disk [48]")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="only this one [both]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
+    checks = Checks()
     with Folder("full-disk", args.keep) as folder:
-        test = FullDisk(args, pathlib.Path(folder))
-        try:
-            test.run()
-        except (Gone, TimeoutError, RuntimeError) as error:
-            test.checks.that(False, f"the server is there: {error!r}")
-        finally:
-            test.server.kill()
-            if test.checks.failed:
-                print(test.server.log_tail())
-            subprocess.run(["umount", "--lazy", test.disk], check=False)
-        return test.checks.status()
+        for scenario in [args.scenario] if args.scenario else SCENARIOS:
+            run(scenario, args, pathlib.Path(folder), checks)
+        return checks.status()
 
 
 if __name__ == "__main__":
