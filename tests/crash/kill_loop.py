@@ -21,6 +21,7 @@ from record import Operation, Record
 
 SHARED = "shared"
 MAX_JOBS = 400  # in its tubes; above it, a connection takes out more than it puts in
+DRAIN_BATCH = 63
 
 
 class Load:
@@ -142,12 +143,17 @@ class Load:
         return self.random.choice([0, 0, 0] + list(range(self.max_delay + 1)))
 
 
+def server_arguments(args):
+    partitions = [] if args.partitions == 1 else ["--partitions", str(args.partitions)]
+    return args.server_args.split() + partitions
+
+
 class KillLoop:
     def __init__(self, args, folder):
         self.args = args
         self.random = random.Random(args.seed)
-        self.record = Record()
-        self.server = Server(args.server, folder / "store", args.server_args.split())
+        self.record = Record(args.partitions)
+        self.server = Server(args.server, folder / "store", server_arguments(args))
         self.recoveries = []
         self.kills_in_recovery = 0
         tubes = [[f"own-{n}-{t}" for t in range(1 + n % 3)] for n in range(args.connections)]
@@ -230,12 +236,11 @@ class KillLoop:
                 if self.record.buried[tube]:
                     client.ask(f"use {tube}")
                     kick = Operation("kick", tube=tube, count=1 << 20)
-                    self.record.sent(kick)
-                    self.record.answered(client, kick, client.ask(f"kick {kick.count}"))
-            # Each delete waits for the disk, so what counts is that something still comes.
+                    self.ask(client, [(kick, f"kick {kick.count}\r\n")])
+            # How long that takes depends on the disk: what counts is that something still comes.
             left, patience = len(self.record.jobs), now() + self.args.max_delay + 10
             while self.record.jobs and not self.record.violations["late"] and now() < patience:
-                self.deliver_one(client, tubes)
+                self.deliver_some(client, tubes)
                 if len(self.record.jobs) < left:
                     left, patience = len(self.record.jobs), now() + self.args.max_delay + 10
         for job in list(self.record.jobs.values())[:5]:
@@ -246,15 +251,24 @@ class KillLoop:
             self.record.judge_restart(client, everything=True)
         self.server.kill()
 
-    def deliver_one(self, client, tubes):
-        reserve = Operation("reserve", tube=tubes, alone=True)
-        self.record.sent(reserve)
-        self.record.answered(client, reserve, client.ask("reserve-with-timeout 1"))
-        for job in client.held:
-            delete = Operation("delete", job)
-            self.record.sent(delete)
-            self.record.answered(client, delete, client.ask(f"delete {job.id}"))
+    def deliver_some(self, client, tubes):
+        """Waits for a job, takes what else is ready, and deletes all of it."""
+        for count, timeout in ((1, 1), (DRAIN_BATCH, 0)):
+            reserves = [Operation("reserve", tube=tubes, alone=True) for _ in range(count)]
+            self.ask(client, [(operation, f"reserve-with-timeout {timeout}\r\n")
+                              for operation in reserves])
+            if not client.held:
+                return
+        self.ask(client, [(Operation("delete", job), f"delete {job.id}\r\n")
+                          for job in client.held])
         client.held.clear()
+
+    def ask(self, client, commands):
+        for operation, _ in commands:
+            self.record.sent(operation)
+        client.send("".join(text for _, text in commands))
+        for operation, _ in commands:
+            self.record.answered(client, operation, client.reply())
 
     def report(self):
         """Prints the table; returns the exit status."""
@@ -293,6 +307,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.2, help="longest load of a round [1.2]")
     parser.add_argument("--connections", type=int, default=4, help="with tubes of their own [4]")
     parser.add_argument("--rivals", type=int, default=3, help="on one shared tube [3]")
+    parser.add_argument("--partitions", type=int, default=1, help="of the server [1]")
     parser.add_argument("--batch", type=int, default=12, help="most commands in one write [12]")
     parser.add_argument("--max-delay", type=int, default=3, help="longest delay in seconds [3]")
     parser.add_argument("--relax", action="append", default=[], metavar="CATEGORY",
@@ -307,6 +322,8 @@ def main():
         loop = KillLoop(args, folder)
         try:
             loop.run()
+        except (Gone, TimeoutError, RuntimeError) as error:
+            loop.record.violation("answer", f"the server is there and answers: {error!r}")
         finally:
             loop.server.kill()
         return loop.report()

@@ -14,6 +14,9 @@ has several *shapes* in which it may be found afterwards, and nothing third:
 Time: a delay counts from some moment between command and answer, so a due time is an interval. A
 job that becomes ready before its beginning is early, one still delayed `LATE` after its end is
 late.
+
+Partitions: a tube is in one of them, and so are the ids of its jobs, which are equal modulo their
+number. Ids ascend, and jobs over several tubes come in order, within a partition only.
 """
 
 import collections
@@ -24,6 +27,7 @@ import threading
 from beanstalk import now
 
 LATE = 3.0  # seconds; the machine may be busy, and this is a test of correctness
+MAX_IDS_SKIPPED = 50_000  # of a partition, by a few starts: ids are kept in reserve
 
 MAX_DETAILS = 2  # of each category
 
@@ -118,7 +122,8 @@ class Operation:
 class Record:
     """All jobs, and the list of what went wrong. Threads: take `lock` around every call."""
 
-    def __init__(self):
+    def __init__(self, partitions=1):
+        self.partitions = partitions
         self.lock = threading.RLock()
         self.jobs = {}  # id -> Job, those not gone
         self.tubes = collections.defaultdict(dict)  # tube -> id -> Job, the same jobs
@@ -126,9 +131,11 @@ class Record:
         self.in_flight_puts = {}  # body -> Operation
         self.cut_off_puts = {}  # body -> (Operation, killed at)
         self.buried = collections.defaultdict(list)  # tube -> ids, oldest first
-        self.id_floor = 0  # largest id seen before this start of the server
-        self.largest_id = 0
-        self.smallest_new_id = None  # since this start of the server
+        # Of each partition: the largest id seen before this start of the server, the largest of
+        # all, and the smallest since.
+        self.id_floor = [0] * partitions
+        self.largest_id = [0] * partitions
+        self.smallest_new_id = [None] * partitions
         self.is_draining = False  # SIGTERM was sent
         self.counts = collections.Counter()
         self.violations = collections.Counter()
@@ -182,13 +189,14 @@ class Record:
         job.note(f"{operation} in {operation.tube} -> {job.shape}")
         reused = job_id in self.jobs or job_id in self.gone
         self.violation_if(reused, "id_reused", f"id {job_id} was given twice", job)
-        self.violation_if(job_id <= self.id_floor, "id_reused",
-                          f"id {job_id} after a restart, though {self.id_floor} was given before")
+        own = job_id % self.partitions
+        self.violation_if(job_id <= self.id_floor[own], "id_reused", f"id {job_id} after a "
+                          f"restart, though {self.id_floor[own]} was given before")
         self.gone.pop(job_id, None)
         self.jobs[job_id] = job
         self.tubes[job.tube][job_id] = job
-        self.largest_id = max(self.largest_id, job_id)
-        self.smallest_new_id = min(self.smallest_new_id or job_id, job_id)
+        self.largest_id[own] = max(self.largest_id[own], job_id)
+        self.smallest_new_id[own] = min(self.smallest_new_id[own] or job_id, job_id)
         return job
 
     def _on_put(self, _, operation, reply):
@@ -322,16 +330,24 @@ class Record:
         return put.job
 
     def _overtake(self, connection, job, reply):
-        """A job that is held comes again: its TTR is over, or its release is not answered yet."""
+        """A job that is held comes again: its TTR is over, its release is not answered yet, or the
+        server, which is stopping, has ended the connection of its holder."""
         if reply.at >= job.held_since[0] + job.ttr:
             job.holder = None
             job.note("its ttr is over")
             return
-        release = job.in_flight
-        if release is not None and release.verb == "release" and job.holder is not connection:
-            release.overtaken = True
-            self._settle(job, release.shape_after(reply.at))
-            job.note(f"{release} (seen before its answer) -> {job.shape}")
+        if job.holder is connection:
+            return
+        in_flight = job.in_flight
+        if in_flight is not None and in_flight.verb == "release":
+            in_flight.overtaken = True
+            self._settle(job, in_flight.shape_after(reply.at))
+            job.note(f"{in_flight} (seen before its answer) -> {job.shape}")
+        elif self.is_draining:
+            if in_flight is not None:
+                in_flight.overtaken = True
+            job.holder = None
+            job.note("the connection of its holder was ended")
 
     def _jobs_in(self, tubes):
         return itertools.chain.from_iterable(self.tubes[tube].values() for tube in tubes)
@@ -350,7 +366,7 @@ class Record:
     def _check_order(self, operation, job, reply):
         if not operation.alone:
             return
-        for other in self._jobs_in(operation.tube):
+        for other in self._jobs_in(operation.tube if self.partitions == 1 else [job.tube]):
             if (other.shape.pri, other.id) < (job.shape.pri, job.id) and \
                     other.in_flight is None and other.ready_for_sure_at() + LATE < operation.sent:
                 self.violation("order", f"job {job.id} (pri {job.shape.pri}) came before job "
@@ -404,8 +420,8 @@ class Record:
         self._judge_gone(client, everything)
         self._find_cut_off(client)
         self._judge_tubes(client)
-        self.id_floor = max(self.id_floor, self.largest_id)
-        self.smallest_new_id = None
+        self.id_floor = list(self.largest_id)
+        self.smallest_new_id = [None] * self.partitions
 
     def _judge_known(self, client):
         # In the order of the commands cut off, which is the order in which jobs were buried.
@@ -493,10 +509,7 @@ class Record:
 
     def _find_cut_off(self, client):
         """Looks where the jobs of cut off puts would be: among the ids nobody was told."""
-        margin = len(self.cut_off_puts) + 64
-        first = max(self.id_floor, (self.smallest_new_id or 0) - margin) + 1
-        last = max(self.id_floor, self.largest_id) + margin
-        ids = [i for i in range(first, last) if i not in self.jobs and i not in self.gone]
+        ids = [i for i in self._ids_not_told() if i not in self.jobs and i not in self.gone]
         for job_id, reply in zip(ids, client.ask_all([f"peek {i}" for i in ids])):
             if reply.word != "FOUND":
                 continue
@@ -512,11 +525,22 @@ class Record:
         self.counts["cut off, not done"] += len(self.cut_off_puts)
         self.cut_off_puts.clear()
 
+    def _ids_not_told(self):
+        margin = len(self.cut_off_puts) + 64
+        for own in range(self.partitions):
+            floor, smallest = self.id_floor[own], self.smallest_new_id[own]
+            first, last = floor + 1, self.largest_id[own] + margin * self.partitions
+            if smallest is not None:
+                first = max(first, smallest - margin * self.partitions)
+            elif self.cut_off_puts:
+                last = floor + MAX_IDS_SKIPPED * self.partitions
+            first += (own - first) % self.partitions
+            yield from range(first, last, self.partitions)
+
     def _judge_tubes(self, client):
         """Nothing may be there that the record does not know, and the buried are in order."""
         expected = {tube: len(jobs) for tube, jobs in self.tubes.items()}
-        listed = client.ask("list-tubes").body.decode().splitlines()[1:]
-        tubes = {line[2:].strip('"') for line in listed} | set(expected)
+        tubes = set(client.ask("list-tubes").names()) | set(expected)
         for tube in sorted(tubes):
             reply = client.ask(f"stats-tube {tube}")
             stats = reply.yaml() if reply.word == "OK" else {}
