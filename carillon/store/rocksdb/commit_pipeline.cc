@@ -64,7 +64,24 @@ void CommitPipeline::close_lane(Lane* lane) {
 
 void CommitPipeline::commit(Lane& lane, std::unique_ptr<Batch> batch,
                             broker::Store::Committed done) {
-  submit(lane, Commit{&lane, std::move(batch), std::move(done), clock_.now(), std::nullopt, false});
+  Commit commit{&lane, std::move(batch), std::move(done), clock_.now(), std::nullopt, false};
+  {
+    const MutexLock lock(mutex_);
+    if (is_lone(*commit.batch)) {
+      ++lane.outstanding_;
+      queue_.emplace_back(std::move(commit));
+      run_apply();
+      if (can_sync()) run_sync();
+      return;
+    }
+  }
+  submit(lane, std::move(commit));
+}
+
+bool CommitPipeline::is_lone(const Batch& batch) const {
+  const bool idle = !applying_ && !syncing_ && !paused_ && queue_.empty() && applied_.empty();
+  return idle && batch.mutations.size() <= options_.lone_mutations &&
+         batch.bytes <= options_.lone_bytes && last_sync_ <= options_.lone_sync;
 }
 
 void CommitPipeline::read(Lane& lane, ReadRequest request) {
@@ -204,6 +221,7 @@ void CommitPipeline::run_sync() {
 
   mutex_.lock();
   if (written > 0) {
+    last_sync_ = end - begin;
     ++stats_.syncs;
     stats_.sync_us.add(us_between(begin, end));
   }

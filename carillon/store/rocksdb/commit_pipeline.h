@@ -98,6 +98,11 @@ class CommitPipeline {
     /// ... and a group of reads once it has this many.
     std::size_t max_group_reads = 64;
     std::size_t threads = 3;
+    /// A commit is lone if it has at most this many mutations (0: none is) and bytes ...
+    std::size_t lone_mutations = 8;
+    std::size_t lone_bytes = std::size_t{64} << 10;
+    /// ... and the last sync took no longer than this.
+    Span lone_sync = std::chrono::milliseconds(1);
   };
 
   /// One partition's part in the pipeline.
@@ -170,6 +175,7 @@ class CommitPipeline {
   void fail(const Error& error) CARILLON_REQUIRES(mutex_);
   Result<void> reopen_engine(const std::function<Result<void>()>& reopen) CARILLON_REQUIRES(mutex_);
   void submit(Lane& lane, Operation operation) CARILLON_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_lone(const broker::Batch& batch) const CARILLON_REQUIRES(mutex_);
   void wait_for_quiet() CARILLON_REQUIRES(mutex_);
   void announce_quiet() CARILLON_REQUIRES(mutex_);
 
@@ -184,6 +190,7 @@ class CommitPipeline {
   std::size_t quiet_waiters_ CARILLON_GUARDED_BY(mutex_) = 0;
   std::size_t idle_threads_ CARILLON_GUARDED_BY(mutex_) = 0;
   bool stopping_ CARILLON_GUARDED_BY(mutex_) = false;
+  Span last_sync_ CARILLON_GUARDED_BY(mutex_) = Span(0);
 
   bool applying_ CARILLON_GUARDED_BY(mutex_) = false;
   bool syncing_ CARILLON_GUARDED_BY(mutex_) = false;

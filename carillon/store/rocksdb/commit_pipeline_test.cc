@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <string>
@@ -145,7 +146,12 @@ class Told {
 
 class CommitPipelineTest : public ::testing::Test {
  protected:
-  explicit CommitPipelineTest(CommitPipeline::Options options = {})
+  static CommitPipeline::Options no_lone() {
+    CommitPipeline::Options options;
+    options.lone_mutations = 0;
+    return options;
+  }
+  explicit CommitPipelineTest(CommitPipeline::Options options = no_lone())
       : pipeline_(engine_, options),
         lane_(pipeline_.open_lane(0)),
         other_(pipeline_.open_lane(1)) {}
@@ -192,7 +198,7 @@ class CommitPipelineTest : public ::testing::Test {
   int reopenings_ = 0;
 };
 
-TEST_F(CommitPipelineTest, ALoneCommitIsAppliedAndSyncedByTheThreadThatItWakes) {
+TEST_F(CommitPipelineTest, AThreadThatHasAppliedGoesOnToSync) {
   commit(1);
   EXPECT_EQ(told_.wait_for(1), Strings{"+1"});
   EXPECT_EQ(engine_.apply_thread, engine_.sync_thread);
@@ -250,7 +256,8 @@ TEST_F(CommitPipelineTest, ALongReadHoldsUpNeitherCommitsNorSyncs) {
 
 class SmallGroups : public CommitPipelineTest {
  protected:
-  SmallGroups() : CommitPipelineTest({.max_group_bytes = 1'000, .max_group_reads = 2}) {}
+  SmallGroups()
+      : CommitPipelineTest({.max_group_bytes = 1'000, .max_group_reads = 2, .lone_mutations = 0}) {}
 };
 
 TEST_F(SmallGroups, AGroupIsBounded) {
@@ -266,7 +273,10 @@ TEST_F(SmallGroups, AGroupIsBounded) {
   commit(6);
   engine_.let_go(Call::kApply);
   std::vector<std::string> told;
-  while (told.empty() || told.back() != "+6") told = told_.wait_for(told.size() + 1);
+  while (std::count(told.begin(), told.end(), "+6") + std::count(told.begin(), told.end(), "r") <
+         3) {
+    told = told_.wait_for(told.size() + 1);
+  }
   EXPECT_EQ(engine_.seen_groups(), (Groups{{1}, {2, 3}, {4}, {5}, {6}}));
 }
 
@@ -396,6 +406,71 @@ TEST_F(CommitPipelineTest, CommitsOfOtherLanesWaitWhileTheEngineIsReopened) {
   reopened.set_value();
   EXPECT_TRUE(recovered.get());
   EXPECT_EQ(other_told_.wait_for(1), Strings{"+1"});
+}
+
+class LoneCommits : public CommitPipelineTest {
+ protected:
+  LoneCommits() : CommitPipelineTest({.lone_mutations = 1, .lone_bytes = 100}) {}
+};
+
+TEST_F(LoneCommits, AreDurableWhenCommitReturns) {
+  commit(1);
+  EXPECT_EQ(told_.now(), Strings{"+1"});
+  EXPECT_EQ(engine_.apply_thread, std::this_thread::get_id());
+  EXPECT_EQ(engine_.sync_thread, std::this_thread::get_id());
+  commit(other_, other_told_, 1);
+  EXPECT_EQ(other_told_.now(), Strings{"+1"});
+}
+
+TEST_F(LoneCommits, AreNotThoseThatFindAnotherInFlight) {
+  engine_.hold(Call::kSync);
+  commit(lane_, told_, 1, 101);  // too big to be one
+  engine_.wait_until_held(Call::kSync);
+  commit(2);
+  EXPECT_TRUE(told_.now().empty());
+  engine_.let_go(Call::kSync);
+  EXPECT_EQ(told_.wait_for(2), (Strings{"+1", "+2"}));
+}
+
+TEST_F(LoneCommits, OthersMayCommitWhileOneRuns) {
+  engine_.hold(Call::kSync);
+  std::future<void> lone = std::async(std::launch::async, [this] { commit(1); });
+  engine_.wait_until_held(Call::kSync);
+  commit(other_, other_told_, 1);
+  pipeline_.read(*other_, FetchRequest{1, [this](Result<std::optional<broker::StoredJob>>) {
+                                         other_told_.add("r");
+                                       }});
+  EXPECT_EQ(other_told_.wait_for(1), Strings{"r"}) << "applied meanwhile";
+  engine_.let_go(Call::kSync);
+  lone.wait();
+  EXPECT_EQ(told_.now(), Strings{"+1"});
+  EXPECT_EQ(other_told_.wait_for(2), (Strings{"r", "+1"}));
+}
+
+TEST_F(LoneCommits, FailInsideCommit) {
+  engine_.fail_next(Call::kSync, ErrorCode::kIo);
+  commit(1);
+  EXPECT_EQ(told_.now(), Strings{"-1"});
+  commit(2);
+  EXPECT_EQ(told_.now(), (Strings{"-1", "-2"}));
+  EXPECT_TRUE(recover(lane_));
+  commit(3);
+  EXPECT_EQ(told_.now().back(), "+3");
+}
+
+class SlowDisk : public CommitPipelineTest {
+ protected:
+  // No sync is as quick as that.
+  SlowDisk() : CommitPipelineTest({.lone_mutations = 1, .lone_sync = Span(-1)}) {}
+};
+
+TEST_F(SlowDisk, NoCommitIsLone) {
+  engine_.hold(Call::kSync);
+  commit(1);  // would not return
+  engine_.wait_until_held(Call::kSync);
+  engine_.let_go(Call::kSync);
+  EXPECT_EQ(told_.wait_for(1), Strings{"+1"});
+  EXPECT_NE(engine_.sync_thread, std::this_thread::get_id());
 }
 
 TEST_F(CommitPipelineTest, ClosingALaneWaitsForItsCallbacks) {

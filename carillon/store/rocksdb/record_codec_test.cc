@@ -148,7 +148,8 @@ TEST(RecordCodec, ABodyMustBeAsLongAsAnnounced) {
   record.id = 1;
   record.body_size = 3;
   const std::string bytes = encoded(record, false);
-  const Result<DecodedJob> whole = decode_job_with_body(bytes + "abc", 1);
+  const std::string with_body = bytes + "abc";
+  const Result<DecodedJob> whole = decode_job_with_body(with_body, 1);
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->rest, "abc");
   EXPECT_FALSE(decode_job_with_body(bytes + "ab", 1));

@@ -29,7 +29,8 @@
 namespace carillon::store {
 
 /// Threads: as PipelineEngine; open and close while nothing else runs. accepts_puts from any
-/// thread. Errors:  after a failed apply or sync: close(), open().
+///          thread.
+/// Errors:  after a failed apply or sync: close(), open().
 class RocksEngine final : public PipelineEngine {
  public:
   explicit RocksEngine(const RocksOptions& options);
@@ -72,7 +73,8 @@ class RocksEngine final : public PipelineEngine {
   Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
   Result<void> load_jobs(PartitionIndex partition, broker::RecoverySink& sink);
 
-  void append(PartitionIndex partition, const broker::Batch& batch);
+  // The puts of a batch, or all else in it.
+  void append(PartitionIndex partition, const broker::Batch& batch, bool puts);
   void append(PartitionIndex partition, const broker::Batch& batch,
               const broker::Mutation& mutation);
   Result<std::optional<broker::StoredJob>> fetch(PartitionIndex partition, broker::JobId id,

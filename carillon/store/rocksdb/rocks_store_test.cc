@@ -197,12 +197,13 @@ TEST(RocksDatabase, CountsWhatItDoes) {
 }
 
 TEST(RocksDatabase, AcknowledgesWhatWasAppliedBeforeTheSyncBeganAndNoMore) {
-  FaultyDatabase database;
-  database.open();
-  // The first sync is held up; meanwhile more is committed, and read.
   std::promise<void> in_sync;
   std::promise<void> go_on;
   std::atomic<int> syncs{0};
+  FaultyDatabase database;
+  database.options.lone_mutations = 0;
+  database.open();
+  // The first sync is held up; meanwhile more is committed, and read.
   database.disk().on_sync(".log", [&] {
     if (syncs.fetch_add(1) > 0) return;
     in_sync.set_value();
