@@ -55,9 +55,9 @@ class Body {
     return header_ == nullptr ? 0 : header_->size;
   }
   [[nodiscard]] std::string_view view() const noexcept {
-    return header_ == nullptr ? std::string_view()
-                              : std::string_view(reinterpret_cast<const char*>(header_ + 1),
-                                                 header_->size);
+    return header_ == nullptr
+               ? std::string_view()
+               : std::string_view(reinterpret_cast<const char*>(header_ + 1), header_->size);
   }
   /// Pre: not null, not shared yet.
   [[nodiscard]] char* mutable_data() noexcept { return reinterpret_cast<char*>(header_ + 1); }

@@ -14,9 +14,7 @@ Broker::Broker(const BrokerOptions& options, Effects& effects)
 Broker::~Broker() = default;
 
 void Broker::open_session(SessionId session) { state_->open_session(session); }
-void Broker::close_session(SessionId session, WallTime now) {
-  state_->close_session(session, now);
-}
+void Broker::close_session(SessionId session, WallTime now) { state_->close_session(session, now); }
 void Broker::end_waiting(SessionId session, WallTime now) { state_->end_waiting(session, now); }
 Broker::Outcome Broker::execute(Command command, WallTime now) {
   return state_->execute(std::move(command), now);
@@ -39,9 +37,7 @@ void Broker::on_scanned(TubeNumber tube, FarChunk chunk, WallTime now) {
 void Broker::on_fetch_failed(JobId id, WallTime now) { state_->on_fetch_failed(id, now); }
 void Broker::on_scan_failed(TubeNumber tube, WallTime now) { state_->on_scan_failed(tube, now); }
 void Broker::begin_recovery() { state_->begin_recovery(); }
-void Broker::restore_partition(const PartitionRecord& record) {
-  state_->restore_partition(record);
-}
+void Broker::restore_partition(const PartitionRecord& record) { state_->restore_partition(record); }
 void Broker::restore_tube(const TubeRecord& record) { state_->restore_tube(record); }
 void Broker::restore_job(StoredJob job) { state_->restore_job(std::move(job)); }
 void Broker::finish_recovery(WallTime now, const TimeAnchor& anchor) {

@@ -63,7 +63,7 @@ class Trial {
   struct Known {
     std::string body;
     std::int64_t ttr_ms = 0;
-    WallTime not_before{};         // As far as the client can know.
+    WallTime not_before{};          // As far as the client can know.
     std::optional<int> deleted_in;  // The step.
     bool acknowledged = false;
     // Who was told that he has it, and how long he certainly has.
@@ -174,12 +174,11 @@ class Trial {
 
   void command() {
     static constexpr std::array kVerbs{
-        Verb::kPut,       Verb::kPut,        Verb::kPut,         Verb::kPut,
-        Verb::kReserve,   Verb::kReserve,    Verb::kReserve,     Verb::kReserveJob,
-        Verb::kReserveJob, Verb::kDelete,    Verb::kDelete,      Verb::kRelease,
-        Verb::kRelease,   Verb::kBury,       Verb::kTouch,       Verb::kKick,
-        Verb::kKickJob,   Verb::kPeek,       Verb::kPeekReady,   Verb::kPeekDelayed,
-        Verb::kUse,       Verb::kWatch,      Verb::kPauseTube,   Verb::kStatsJob};
+        Verb::kPut,     Verb::kPut,     Verb::kPut,        Verb::kPut,        Verb::kReserve,
+        Verb::kReserve, Verb::kReserve, Verb::kReserveJob, Verb::kReserveJob, Verb::kDelete,
+        Verb::kDelete,  Verb::kRelease, Verb::kRelease,    Verb::kBury,       Verb::kTouch,
+        Verb::kKick,    Verb::kKickJob, Verb::kPeek,       Verb::kPeekReady,  Verb::kPeekDelayed,
+        Verb::kUse,     Verb::kWatch,   Verb::kPauseTube,  Verb::kStatsJob};
     const SessionId session = some_client();
     if (clients_.at(session).busy) {
       if (random_.one_in(5) && clients_.at(session).command.verb == Verb::kReserve) {
@@ -208,7 +207,8 @@ class Trial {
       c.body = Body(client.body);
     }
     log("verb " + std::to_string(static_cast<int>(verb)) + " by " + std::to_string(session) +
-            " tube " + std::string(c.tube) + " delay " + std::to_string(c.delay.count() / 1'000'000),
+            " tube " + std::string(c.tube) + " delay " +
+            std::to_string(c.delay.count() / 1'000'000),
         c.id);
     client.busy = true;
     client.command = c;
@@ -245,15 +245,16 @@ class Trial {
       }
     }
     // Of those that come at once, first what explains the others.
-    std::stable_partition(replies.begin(), replies.end(),
-                          [](const auto& item) { return item.second.answer == Answer::kKicked; });
+    std::partition(replies.begin(), replies.end(),
+                   [](const auto& item) { return item.second.answer == Answer::kKicked; });
     for (const auto& [session, reply] : replies) judge(session, reply);
   }
 
   void judge(SessionId session, const Reply& reply) {
     Client& client = clients_.at(session);
     log("answer " + std::to_string(static_cast<int>(reply.answer)) + " to " +
-            std::to_string(session) + " id", reply.id);
+            std::to_string(session) + " id",
+        reply.id);
     ASSERT_TRUE(client.busy) << trace_;
     client.busy = false;
     const Command& c = client.command;
@@ -360,8 +361,8 @@ class Trial {
     return std::chrono::duration_cast<milliseconds>(span).count();
   }
   void log(const std::string& what, std::uint64_t number) {
-    trace_ += "\n  at " + std::to_string(world_.now_ms()) + ": " + what + " " +
-              std::to_string(number);
+    trace_ +=
+        "\n  at " + std::to_string(world_.now_ms()) + ": " + what + " " + std::to_string(number);
   }
 
   Random random_;
@@ -380,9 +381,7 @@ class Trial {
   std::string trace_;
 };
 
-TEST(BrokerChaos, NothingThatAClientWasToldIsBroken) {
-  run_seeds<Trial>(300);
-}
+TEST(BrokerChaos, NothingThatAClientWasToldIsBroken) { run_seeds<Trial>(300); }
 
 }  // namespace
 }  // namespace carillon::broker::testing

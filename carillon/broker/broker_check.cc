@@ -11,9 +11,9 @@ using internal::kAfterAll;
 using internal::kNil;
 
 void Broker::State::check_invariants() const {
-  CARILLON_CHECK(tubes_to_serve_.empty() && sessions_to_retry_.empty() &&
-                     sessions_timed_out_.empty(),
-                 "a call left work behind");
+  CARILLON_CHECK(
+      tubes_to_serve_.empty() && sessions_to_retry_.empty() && sessions_timed_out_.empty(),
+      "a call left work behind");
   check_jobs();
   std::uint64_t in_tubes = 0;
   std::uint64_t far = 0;

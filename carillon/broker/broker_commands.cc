@@ -99,7 +99,7 @@ void Broker::State::erase(Job& job) {
 internal::Job* Broker::State::held(JobId id, const Session& s) {
   Job* job = jobs_.find(id);
   return job != nullptr && job->state == JobState::kReserved && job->holder == s.index ? job
-                                                                                        : nullptr;
+                                                                                       : nullptr;
 }
 
 /// Remembers, until the batch being filled is durable, that `s` holds `job`: should the batch fail,

@@ -318,8 +318,7 @@ void Broker::State::ask_far(Tube& tube, FarQuestion question) {
 
 /// Answers a peek-delayed, or a kick of delayed jobs, if enough is near; else asks for more.
 bool Broker::State::answer_far(Tube& tube, FarQuestion& question) {
-  return question.verb == Verb::kKick ? kick_delayed(tube, question)
-                                      : show_soonest(tube, question);
+  return question.verb == Verb::kKick ? kick_delayed(tube, question) : show_soonest(tube, question);
 }
 
 bool Broker::State::show_soonest(Tube& tube, const FarQuestion& question) {
@@ -365,6 +364,7 @@ bool Broker::State::kick_delayed(Tube& tube, FarQuestion& question) {
     if (soonest == kNil) break;
     kick_one(jobs_[soonest]);
   }
+  tube.front.shorten();
   sessions_[question.session].blocked = Blocked::kNo;
   reply_count(question.ticket, Answer::kKicked, kicked, needs_all());
   return true;

@@ -327,8 +327,7 @@ TEST_F(BrokerFarRaces, AReadThatIsOutOfDateDoesNotBringADeletedJobBack) {
   world.answer_scan();
   // It is near now; another deletes it, and asks for it again, before the first read comes.
   EXPECT_EQ(finished(other, world.del(other, id))->answer, Answer::kDeleted);
-  EXPECT_EQ(finished(other, world.by_id(other, Verb::kReserveJob, id))->answer,
-            Answer::kNotFound);
+  EXPECT_EQ(finished(other, world.by_id(other, Verb::kReserveJob, id))->answer, Answer::kNotFound);
   world.answer_fetch();
   EXPECT_EQ(finished(s)->answer, Answer::kNotFound);
   EXPECT_EQ(world.broker().stats().jobs.delayed, 1U);

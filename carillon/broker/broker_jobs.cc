@@ -47,7 +47,7 @@ void Broker::State::enter_delayed(Job& job, std::int64_t due_ms) {
   job.state = JobState::kDelayed;
   wheel_.schedule(job, tick(due_ms));
   jobs_.push_back(tube.delayed, job);
-  tube.front.note(job);
+  tube.front.note(jobs_, job);
   count(tube, job, +1);
 }
 

@@ -121,14 +121,12 @@ class Trial {
 
   void command() {
     static constexpr std::array kVerbs{
-        Verb::kPut,        Verb::kPut,         Verb::kPut,       Verb::kPut,
-        Verb::kReserve,    Verb::kReserve,     Verb::kReserve,   Verb::kReserveJob,
-        Verb::kDelete,     Verb::kRelease,     Verb::kRelease,   Verb::kBury,
-        Verb::kBury,       Verb::kTouch,       Verb::kKick,      Verb::kKick,
-        Verb::kKickJob,    Verb::kPeek,        Verb::kPeekReady, Verb::kPeekDelayed,
-        Verb::kPeekBuried, Verb::kUse,         Verb::kWatch,     Verb::kWatch,
-        Verb::kIgnore,     Verb::kPauseTube,   Verb::kStatsJob,  Verb::kStatsTube,
-        Verb::kListTubes,  Verb::kUnreserve};
+        Verb::kPut,        Verb::kPut,      Verb::kPut,        Verb::kPut,       Verb::kReserve,
+        Verb::kReserve,    Verb::kReserve,  Verb::kReserveJob, Verb::kDelete,    Verb::kRelease,
+        Verb::kRelease,    Verb::kBury,     Verb::kBury,       Verb::kTouch,     Verb::kKick,
+        Verb::kKick,       Verb::kKickJob,  Verb::kPeek,       Verb::kPeekReady, Verb::kPeekDelayed,
+        Verb::kPeekBuried, Verb::kUse,      Verb::kWatch,      Verb::kWatch,     Verb::kIgnore,
+        Verb::kPauseTube,  Verb::kStatsJob, Verb::kStatsTube,  Verb::kListTubes, Verb::kUnreserve};
     const SessionId session = sessions_[random_.below(sessions_.size())];
     Command c;
     c.verb = kVerbs[random_.below(kVerbs.size())];
@@ -234,8 +232,8 @@ class Trial {
   }
 
   void log(const std::string& what, std::uint64_t number) {
-    trace_ += "\n  at " + std::to_string(world_.now_ms()) + ": " + what + " " +
-              std::to_string(number);
+    trace_ +=
+        "\n  at " + std::to_string(world_.now_ms()) + ": " + what + " " + std::to_string(number);
   }
 
   Random random_;
@@ -247,9 +245,7 @@ class Trial {
   std::string trace_;
 };
 
-TEST(BrokerProperty, AgreesWithTheModel) {
-  run_seeds<Trial>(300);
-}
+TEST(BrokerProperty, AgreesWithTheModel) { run_seeds<Trial>(300); }
 
 }  // namespace
 }  // namespace carillon::broker::testing

@@ -178,10 +178,9 @@ TEST_F(BrokerRecovery, DuringItCommandsGetErrorsAndReservesWait) {
   EXPECT_FALSE(world.broker().available());
   EXPECT_EQ(world.put(s, "default", "x")->answer, Answer::kOutOfMemory);
   for (const Verb verb :
-       {Verb::kDelete, Verb::kRelease, Verb::kBury, Verb::kTouch, Verb::kReserveJob,
-        Verb::kKickJob, Verb::kPeek, Verb::kStatsJob, Verb::kKick, Verb::kPeekReady,
-        Verb::kPeekDelayed, Verb::kPeekBuried, Verb::kPauseTube, Verb::kStatsTube, Verb::kStats,
-        Verb::kListTubes}) {
+       {Verb::kDelete, Verb::kRelease, Verb::kBury, Verb::kTouch, Verb::kReserveJob, Verb::kKickJob,
+        Verb::kPeek, Verb::kStatsJob, Verb::kKick, Verb::kPeekReady, Verb::kPeekDelayed,
+        Verb::kPeekBuried, Verb::kPauseTube, Verb::kStatsTube, Verb::kStats, Verb::kListTubes}) {
     EXPECT_EQ(world.by_id(s, verb, held)->answer, Answer::kInternalError);
   }
   EXPECT_EQ(world.use(s, "u")->answer, Answer::kUsing);

@@ -216,8 +216,8 @@ TEST(BrokerRestart, TheTimeReachedIsWrittenWithWhatIsCommitted) {
   }
 }
 
-// rocketmq #6984: one write of a batch cannot be stored. Batches are stored whole or not at all, and
-// a job that fell due writes nothing.
+// rocketmq #6984: one write of a batch cannot be stored. Batches are stored whole or not at all,
+// and a job that fell due writes nothing.
 TEST(BrokerRestart, ComingDueWritesNothing) {
   World world;
   const SessionId s = world.connect();

@@ -27,8 +27,7 @@ bool Broker::State::turn_wheel(std::size_t budget) {
 std::optional<WallTime> Broker::State::next_deadline() const {
   const std::optional<Tick> deadline = wheel_.next_deadline();
   if (!deadline) return std::nullopt;
-  return WallTime(
-      saturating_span<std::chrono::milliseconds>(static_cast<std::int64_t>(*deadline)));
+  return WallTime(saturating_span<std::chrono::milliseconds>(static_cast<std::int64_t>(*deadline)));
 }
 
 void Broker::State::on_expired(internal::BrokerHook& hook) {

@@ -38,7 +38,7 @@ enum class Verb : std::uint8_t {
   kPeekReady,      ///< tube
   kPeekDelayed,    ///< tube
   kPeekBuried,     ///< tube
-  kUse,            ///< tube: this session now uses it (and no other)
+  kUse,            ///< tube: this session now uses it (and no other); empty: it uses none here
   kWatch,          ///< tube
   kIgnore,         ///< tube; that one tube stays watched is the session's business
   kPauseTube,      ///< tube, delay

@@ -19,10 +19,12 @@ class Effects {
   /// fails, the host sends kInternalError instead (kOutOfMemory for a put).
   virtual void reply(Ticket ticket, Reply reply, CommitSeq needs) = 0;
 
-  /// Read job `id` (Store::fetch) and answer with Broker::on_fetched.
+  /// Read job `id` (Store::fetch) and answer with Broker::on_fetched. At most one a job is in
+  /// flight.
   virtual void fetch(JobId id) = 0;
 
-  /// Read far jobs (Store::scan_far) and answer with Broker::on_scanned.
+  /// Read far jobs (Store::scan_far) and answer with Broker::on_scanned. At most one a tube is in
+  /// flight; its tube may be gone when the answer comes.
   virtual void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                         std::size_t limit) = 0;
 };

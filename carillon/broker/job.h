@@ -39,9 +39,9 @@ struct JobRecord {
   JobState state = JobState::kReady;
   std::uint32_t priority = 0;  ///< 0 is the most urgent.
   std::uint32_t body_size = 0;
-  std::int64_t due_ms = 0;       ///< When it becomes ready; meaningful while kDelayed.
-  std::int64_t ttr_ms = 0;       ///< Length of a reservation.
-  std::int64_t delay_ms = 0;     ///< As last asked for by put or release.
+  std::int64_t due_ms = 0;    ///< When it becomes ready; meaningful while kDelayed.
+  std::int64_t ttr_ms = 0;    ///< Length of a reservation.
+  std::int64_t delay_ms = 0;  ///< As last asked for by put or release.
   std::int64_t created_ms = 0;
   std::uint64_t bury_order = 0;  ///< Buried jobs of a tube are kicked in this order.
   JobHistory history;
@@ -52,11 +52,11 @@ struct JobRecord {
 struct TubeRecord {
   TubeNumber number = 0;
   std::string name;
-  std::uint64_t far_count = 0;     ///< Jobs of this tube that are in the store only.
-  std::int64_t far_from_ms = 0;    ///< No far job of this tube is due before this: the scan starts
-                                   ///< here and never walks over what has been consumed.
+  std::uint64_t far_count = 0;   ///< Jobs of this tube that are in the store only.
+  std::int64_t far_from_ms = 0;  ///< No far job of this tube is due before this: the scan starts
+                                 ///< here and never walks over what has been consumed.
   std::int64_t paused_until_ms = 0;
-  std::int64_t pause_ms = 0;       ///< As asked for.
+  std::int64_t pause_ms = 0;  ///< As asked for.
   bool operator==(const TubeRecord&) const = default;
 };
 
@@ -70,10 +70,10 @@ struct TimeAnchor {
 
 /// What a partition remembers of itself.
 struct PartitionRecord {
-  JobId next_id = 1;              ///< No id at or above this has been given out.
+  JobId next_id = 1;  ///< No id at or above this has been given out.
   TubeNumber next_tube = 1;
   std::uint64_t next_bury_order = 1;
-  std::int64_t latest_ms = 0;     ///< The timeline had reached this; it never goes back behind it.
+  std::int64_t latest_ms = 0;  ///< The timeline had reached this; it never goes back behind it.
   TimeAnchor anchor;
   bool operator==(const PartitionRecord&) const = default;
 };

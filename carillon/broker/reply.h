@@ -16,24 +16,24 @@
 namespace carillon::broker {
 
 enum class Answer : std::uint8_t {
-  kInserted,      ///< id
-  kReserved,      ///< id, body
-  kFound,         ///< id, body
+  kInserted,  ///< id
+  kReserved,  ///< id, body
+  kFound,     ///< id, body
   kDeadlineSoon,
   kTimedOut,
   kDeleted,
   kReleased,
   kBuried,
   kTouched,
-  kKicked,        ///< count (kick)
-  kJobKicked,     ///< (kick-job)
+  kKicked,     ///< count (kick)
+  kJobKicked,  ///< (kick-job)
   kUsing,
-  kWatching,      ///< count: tubes of this partition that the session watches now
+  kWatching,  ///< count: tubes of this partition that the session watches now
   kPaused,
-  kStats,         ///< detail
+  kStats,  ///< detail
   kNotFound,
-  kOutOfMemory,   ///< A limit of the broker, or no room to make a put durable.
-  kInternalError, ///< It could not be made durable; nothing was changed that was acknowledged.
+  kOutOfMemory,    ///< A limit of the broker, or no room to make a put durable.
+  kInternalError,  ///< It could not be made durable; nothing was changed that was acknowledged.
 };
 
 struct JobStats {

@@ -30,22 +30,25 @@ inline constexpr DueKey kAfterAll{std::numeric_limits<std::int64_t>::max(),
 ///
 /// Delayed jobs wait in the wheel, which orders those of all tubes together, and lie in a plain
 /// list of their tube: no put, delete or expiry pays for an order that is hardly ever asked for.
-/// Who asks, pays for one walk of the list and finds the next n/128 answers ready; until the first
-/// question this costs a test.
+/// Who asks, pays for one walk of the list and finds the next n/128 answers ready, 64 at least and
+/// 1,024 at most; until the first question all this costs a test.
 ///
-/// Cost: soonest() amortised O(128) for any number of delayed jobs, 24 bytes for each in the run.
+/// Cost: soonest() of n jobs amortised O(128), O(n/1024) beyond 131,072. 24 bytes for each job in
+///       the run, of which there are at most 2,048 between two calls.
 class DelayedFront {
  public:
   /// `job` has become delayed.
-  void note(const Job& job) {
+  void note(const JobTable& jobs, const Job& job) {
     const DueKey key = due_key(job);
     if (!(key < bound_)) return;
+    // New jobs are often soon ones: those that have left must not lie in the way.
+    drop_left(jobs);
     if (run_.size() >= limit_ && key > run_.front().key) {
       bound_ = key;
       return;
     }
-    const auto place = std::lower_bound(
-        run_.begin(), run_.end(), key, [](const Entry& e, const DueKey& k) { return e.key > k; });
+    const auto place = std::lower_bound(run_.begin(), run_.end(), key,
+                                        [](const Entry& e, const DueKey& k) { return e.key > k; });
     run_.insert(place, Entry{key, job.index});
     if (run_.size() > 2 * limit_) {
       const auto keep = run_.end() - static_cast<std::ptrdiff_t>(limit_);
@@ -61,8 +64,7 @@ class DelayedFront {
       return kNil;
     }
     for (int attempt = 0; attempt < 2; ++attempt) {
-      // Entries of jobs that have left since are dropped when they come up.
-      while (!run_.empty() && !current(jobs, run_.back())) run_.pop_back();
+      drop_left(jobs);
       if (!run_.empty()) return run_.back().job;
       rebuild(jobs, delayed);
     }
@@ -85,9 +87,14 @@ class DelayedFront {
     return std::min<std::uint64_t>(at_most, static_cast<std::uint64_t>(end - run_.rbegin()));
   }
 
+  /// After a question that made the run longer than new jobs should have to pay for.
+  void shorten() noexcept {
+    if (limit_ > kMost) forget();
+  }
   void forget() noexcept {
     run_ = {};
     bound_ = kBeforeAll;
+    limit_ = kLeast;
   }
 
   /// Stops the program if a delayed job that should be in the run is not.
@@ -99,9 +106,8 @@ class DelayedFront {
       });
       CARILLON_CHECK(there, "job ", jobs[i].id, " is missing among the soonest");
     }
-    const bool sorted =
-        std::is_sorted(run_.begin(), run_.end(),
-                       [](const Entry& a, const Entry& b) { return a.key > b.key; });
+    const bool sorted = std::is_sorted(
+        run_.begin(), run_.end(), [](const Entry& a, const Entry& b) { return a.key > b.key; });
     CARILLON_CHECK(sorted, "the soonest delayed jobs are out of order");
   }
 
@@ -112,12 +118,17 @@ class DelayedFront {
   };
   static constexpr DueKey kBeforeAll{std::numeric_limits<std::int64_t>::min(), 0};
   static constexpr std::size_t kLeast = 64;
-  static constexpr std::size_t kMost = 8'192;
+  // An insertion moves half of the run on average: 12 KB.
+  static constexpr std::size_t kMost = 1'024;
 
   static bool current(const JobTable& jobs, const Entry& entry) noexcept {
     if (!jobs.contains_index(entry.job)) return false;
     const Job& job = jobs[entry.job];
     return job.state == JobState::kDelayed && due_key(job) == entry.key;
+  }
+
+  void drop_left(const JobTable& jobs) {
+    while (!run_.empty() && !current(jobs, run_.back())) run_.pop_back();
   }
 
   void rebuild(const JobTable& jobs, const JobList& delayed, std::uint64_t at_least = 0) {

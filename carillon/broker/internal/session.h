@@ -47,8 +47,8 @@ struct Session : BrokerHook {
   Blocked blocked = Blocked::kNo;
   Verb blocked_verb = Verb::kReserve;
   Ticket ticket;
-  JobId blocked_id = 0;             ///< kBody, kFetch: the job.
-  std::uint32_t blocked_tube = kNil;  ///< kFar: the tube.
+  JobId blocked_id = 0;                ///< kBody, kFetch: the job.
+  std::uint32_t blocked_tube = kNil;   ///< kFar: the tube.
   std::int64_t give_up_ms = kNeverMs;  ///< kWaiting, kBody: when the reserve times out.
 };
 

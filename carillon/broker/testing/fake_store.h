@@ -85,9 +85,9 @@ struct StoredState {
       case Mutation::Kind::kSettle: {
         Entry& e = entry(mutation);
         CARILLON_CHECK(e.job.place == Place::kFar, "job ", record.id, " is settled twice");
-        CARILLON_CHECK(e.job.record.due_ms == mutation.far_due_ms &&
-                           e.job.record.tube == record.tube,
-                       record.id);
+        CARILLON_CHECK(
+            e.job.record.due_ms == mutation.far_due_ms && e.job.record.tube == record.tube,
+            record.id);
         e.job.record = record;
         e.job.place = Place::kSettled;
         e.updated = true;

@@ -200,8 +200,8 @@ class Model {
   }
 
   void write(ModelJob& job) {
-    job.stored = {job.state,    job.state == JobState::kDelayed ? job.deadline_ms : 0,
-                  job.priority, job.delay_ms,
+    job.stored = {job.state,      job.state == JobState::kDelayed ? job.deadline_ms : 0,
+                  job.priority,   job.delay_ms,
                   job.bury_order, job.history};
   }
   void give_back(ModelJob& job) {

@@ -23,8 +23,8 @@ namespace carillon::broker::testing {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The host of a broker and its fake store. By default every batch is durable at the end of the call
-/// that filled it, and every read is answered then; `manual` leaves both to the test.
+/// The host of a broker and its fake store. By default every batch is durable at the end of the
+/// call that filled it, and every read is answered then; `manual` leaves both to the test.
 class World : public Effects {
  public:
   struct FetchAsked {
@@ -83,8 +83,7 @@ class World : public Effects {
     command.ticket = {session, ++last_slot_};
     last_ticket_[session] = command.ticket;
     const Ticket ticket = command.ticket;
-    const bool silent =
-        command.verb == Verb::kUnreserve || command.verb == Verb::kCancelReserve;
+    const bool silent = command.verb == Verb::kUnreserve || command.verb == Verb::kCancelReserve;
     outcome_ = broker_->execute(std::move(command), now_);
     CARILLON_CHECK(silent || outcome_ == Broker::Outcome::kBlocked || given_.contains(ticket.slot),
                    "a command is done without a reply");
@@ -184,9 +183,7 @@ class World : public Effects {
   }
   PartitionStats stats() { return detail<PartitionStats>(run(observer(), Command{})); }
   TubeNames tubes() { return detail<TubeNames>(by_tube(observer(), Verb::kListTubes, "")); }
-  bool exists(JobId id) {
-    return by_id(observer(), Verb::kPeek, id)->answer == Answer::kFound;
-  }
+  bool exists(JobId id) { return by_id(observer(), Verb::kPeek, id)->answer == Answer::kFound; }
 
   // Time.
 
@@ -244,8 +241,8 @@ class World : public Effects {
     broker_->begin_recovery();
     for (auto& [key, held] : std::exchange(waiting_, {})) {
       Reply refusal;
-      refusal.answer = held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory
-                                                              : Answer::kInternalError;
+      refusal.answer =
+          held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory : Answer::kInternalError;
       delivered_[key.second] = std::move(refusal);
     }
   }
@@ -268,8 +265,8 @@ class World : public Effects {
     pump();
   }
 
-  /// The process is killed and started again `later`: sessions are gone, as is what was not durable,
-  /// but for the first `written` batches in flight.
+  /// The process is killed and started again `later`: sessions are gone, as is what was not
+  /// durable, but for the first `written` batches in flight.
   void restart(Span later = {}, bool with_bodies = true, std::size_t written = 0) {
     store_.fail(written);
     fetches.clear();
