@@ -173,7 +173,7 @@ void Broker::State::check_session(const Session& s) const {
   switch (s.blocked) {
     case Blocked::kNo: break;
     case Blocked::kWaiting: {
-      const std::int64_t deadline = std::min(s.give_up_ms, soonest_ms - 1'000);
+      const std::int64_t deadline = std::min(s.give_up_ms, soonest_ms - 1'001);
       CARILLON_CHECK(!available_ || s.scheduled() || (deadline > internal::kNeverMs - 2'000),
                      "session ", s.id, " waits for ever");
       break;

@@ -83,12 +83,23 @@ TEST(BrokerTtr, AReserveInTheMarginIsToldDeadlineSoonIfNoneIsReady) {
   const SessionId s = world.connect();
   world.put_id(s, "a", {}, 0, seconds(2));
   ASSERT_EQ(world.poll(s)->answer, Answer::kReserved);
-  world.pass(milliseconds(999));
+  world.pass(milliseconds(998));
   EXPECT_EQ(world.poll(s)->answer, Answer::kTimedOut);
-  world.pass(milliseconds(1));
+  world.pass(milliseconds(1));  // The margin begins in the tick before the last second.
   EXPECT_EQ(world.poll(s)->answer, Answer::kDeadlineSoon);
   EXPECT_EQ(world.reserve(s)->answer, Answer::kDeadlineSoon);
   EXPECT_EQ(world.reserve(s, seconds(100))->answer, Answer::kDeadlineSoon);
+}
+
+TEST(BrokerTtr, AJobOfOneSecondIsInTheMarginFromTheMomentItIsReserved) {
+  World world;
+  const SessionId s = world.connect();
+  world.pass(std::chrono::microseconds(300));
+  world.put_id(s, "a", {}, 0, seconds(1));
+  ASSERT_EQ(world.poll(s)->answer, Answer::kReserved);
+  EXPECT_EQ(world.poll(s)->answer, Answer::kDeadlineSoon);
+  world.pass(std::chrono::microseconds(100));
+  EXPECT_EQ(world.poll(s)->answer, Answer::kDeadlineSoon);
 }
 
 TEST(BrokerTtr, AWaitingReserveIsToldDeadlineSoonWhenTheMarginBegins) {
@@ -97,7 +108,7 @@ TEST(BrokerTtr, AWaitingReserveIsToldDeadlineSoonWhenTheMarginBegins) {
   world.put_id(s, "a", {}, 0, seconds(10));
   ASSERT_EQ(world.poll(s)->answer, Answer::kReserved);
   EXPECT_FALSE(world.reserve(s));
-  world.pass(milliseconds(8'999));
+  world.pass(milliseconds(8'998));
   EXPECT_FALSE(world.answered(s));
   world.pass(milliseconds(1));
   EXPECT_EQ(world.answer(s)->answer, Answer::kDeadlineSoon);

@@ -89,6 +89,12 @@ void PartitionHost::close_session(SessionId session) {
 
 void PartitionHost::end_waiting(SessionId session) {
   broker_->end_waiting(session, now());
+  // A reserve that has not been executed yet waits for nothing when it is.
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+    for (QueuedCommand& queued : found->second.backlog) {
+      if (queued.command.verb == broker::Verb::kReserve) queued.command.timeout = Span::zero();
+    }
+  }
   resume_unblocked();
 }
 
@@ -105,15 +111,26 @@ void PartitionHost::submit(Command command) {
     return;
   }
   if (overtakes) {
-    broker_->execute(std::move(command), now());
-    if (queue.blocked) {
-      queue.blocked = false;
-      unblocked_.push_back(found->first);
-    }
+    cancel_reserve(queue, std::move(command));
   } else {
     execute(queue, std::move(command));
   }
   resume_unblocked();
+}
+
+/// A session has one reserve at a time: being executed, or queued behind a command that waits for a
+/// read of the store.
+void PartitionHost::cancel_reserve(SessionQueue& queue, Command command) {
+  if (queue.blocked && queue.blocked_verb == broker::Verb::kReserve) {
+    const SessionId session = command.ticket.session;
+    broker_->execute(std::move(command), now());
+    queue.blocked = false;
+    unblocked_.push_back(session);
+    return;
+  }
+  std::erase_if(queue.backlog, [](const QueuedCommand& queued) {
+    return queued.command.verb == broker::Verb::kReserve;
+  });
 }
 
 bool PartitionHost::blocked(SessionId session) const {
@@ -123,7 +140,8 @@ bool PartitionHost::blocked(SessionId session) const {
 
 void PartitionHost::execute(SessionQueue& queue, Command command) {
   const std::uint64_t slot = command.ticket.slot;
-  if (command.verb == broker::Verb::kPut && !store_->accepts_puts()) {
+  const broker::Verb verb = command.verb;
+  if (verb == broker::Verb::kPut && !store_->accepts_puts()) {
     // In a batch it would be refused with all that is in there, and cost a recovery.
     Reply refusal;
     refusal.answer = Answer::kOutOfMemory;
@@ -133,6 +151,7 @@ void PartitionHost::execute(SessionQueue& queue, Command command) {
   if (broker_->execute(std::move(command), now()) == Broker::Outcome::kBlocked) {
     queue.blocked = true;
     queue.blocked_slot = slot;
+    queue.blocked_verb = verb;
   }
 }
 

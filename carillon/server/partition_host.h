@@ -121,6 +121,7 @@ class PartitionHost final : private broker::Effects {
   struct SessionQueue {
     bool blocked = false;
     std::uint64_t blocked_slot = 0;
+    broker::Verb blocked_verb{};
     std::deque<QueuedCommand> backlog;
   };
   struct HeldReply {
@@ -138,6 +139,7 @@ class PartitionHost final : private broker::Effects {
                 std::size_t limit) override;
 
   void execute(SessionQueue& queue, broker::Command command);
+  void cancel_reserve(SessionQueue& queue, broker::Command command);
   void resume_unblocked();
   void commit_if_room();
   void on_committed(std::uint64_t generation, broker::CommitSeq seq, const Result<void>& result);

@@ -261,7 +261,7 @@ class Model {
     std::int64_t soonest = kNever;
     for (const auto& [id, job] : jobs_) {
       if (job.state == JobState::kReserved && job.holder == session) {
-        soonest = std::min(soonest, job.deadline_ms - 1'000);
+        soonest = std::min(soonest, job.deadline_ms - 1'001);
       }
     }
     return soonest;

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/partition_host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "carillon/store/memory/memory_store.h"
+
+namespace carillon::server {
+namespace {
+
+using broker::Answer;
+using broker::Command;
+using broker::Reply;
+using broker::Ticket;
+using broker::Verb;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using store::MemoryStore;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A host over a store that completes when told, and what was delivered.
+class Hosted {
+ public:
+  Hosted() {
+    auto store = std::make_unique<MemoryStore>(std::make_shared<store::MemoryDisk>(),
+                                               store::Completion::kManual);
+    memory = store.get();
+    PartitionHostOptions options;
+    options.broker.horizon = seconds(10);
+    PartitionHost::Outside outside;
+    outside.deliver = [this](Ticket ticket, Reply reply) {
+      answers[ticket.session].emplace_back(ticket.slot, reply.answer);
+    };
+    outside.post = [this](std::function<void()> call) { posted.push_back(std::move(call)); };
+    host = std::make_unique<PartitionHost>(options, std::move(store), clock, calendar, "boot",
+                                           std::move(outside));
+    EXPECT_TRUE(host->open());
+    settle();
+  }
+
+  void connect(broker::SessionId session) {
+    host->open_session(session);
+    ask(session, Verb::kUse, "default");
+    ask(session, Verb::kWatch, "default");
+    settle();
+    answers[session].clear();
+  }
+
+  std::uint64_t ask(broker::SessionId session, Verb verb, std::string_view tube = "default",
+                    Span delay = {}, broker::JobId id = 0) {
+    Command command;
+    command.verb = verb;
+    command.ticket = {session, ++slot};
+    command.tube = tube;
+    command.delay = delay;
+    command.ttr = seconds(60);
+    command.id = id;
+    if (verb == Verb::kPut) command.body = broker::Body("x");
+    host->submit(std::move(command));
+    return slot;
+  }
+
+  void run_posted() {
+    while (!posted.empty()) {
+      auto call = std::move(posted.front());
+      posted.pop_front();
+      call();
+    }
+  }
+  /// Completes whatever the store was asked, until nothing is left.
+  void settle() {
+    do {
+      host->turn();
+      memory->complete_all();
+      run_posted();
+    } while (!host->idle() || !posted.empty() || memory->pending_reads() > 0);
+  }
+
+  ManualClock clock{Instant(seconds(100))};
+  ManualCalendar calendar{WallTime(seconds(1'700'000'000))};
+  std::deque<std::function<void()>> posted;
+  std::map<broker::SessionId, std::vector<std::pair<std::uint64_t, Answer>>> answers;
+  std::uint64_t slot = 0;
+  MemoryStore* memory = nullptr;
+  std::unique_ptr<PartitionHost> host;
+};
+
+TEST(PartitionHost, AnAnswerWaitsUntilItsBatchIsDurable) {
+  Hosted hosted;
+  hosted.connect(1);
+  const auto put = hosted.ask(1, Verb::kPut);
+  hosted.host->turn();
+  EXPECT_THAT(hosted.answers[1], IsEmpty());
+  EXPECT_EQ(hosted.memory->pending_commits(), 1U);
+  hosted.memory->complete_commits(1);
+  hosted.run_posted();
+  EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(put, Answer::kInserted)));
+}
+
+TEST(PartitionHost, WhileBatchesAreInFlightTheNextOneFills) {
+  Hosted hosted;
+  hosted.connect(1);
+  for (int i = 0; i < 10; ++i) {
+    hosted.ask(1, Verb::kPut);
+    hosted.host->turn();
+  }
+  EXPECT_EQ(hosted.memory->pending_commits(), PartitionHostOptions().max_batches_in_flight);
+  hosted.settle();
+  EXPECT_EQ(hosted.answers[1].size(), 10U);
+}
+
+TEST(PartitionHost, AFailedCommitIsAnErrorAndTheStoreIsReadAgain) {
+  Hosted hosted;
+  hosted.connect(1);
+  hosted.memory->fail_commit(1, Error{ErrorCode::kNoSpace, "the disk is full"});
+  const auto put = hosted.ask(1, Verb::kPut);
+  hosted.host->turn();
+  hosted.memory->complete_commits(1);
+  hosted.run_posted();
+  EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(put, Answer::kOutOfMemory)));
+  EXPECT_FALSE(hosted.host->available());
+  hosted.settle();
+  EXPECT_TRUE(hosted.host->available());
+  hosted.ask(1, Verb::kPut);
+  hosted.settle();
+  EXPECT_EQ(hosted.answers[1].back().second, Answer::kInserted);
+}
+
+TEST(PartitionHost, CancellingAReserveQueuedBehindAReadLeavesTheReadAlone) {
+  Hosted hosted;
+  hosted.connect(1);
+  hosted.ask(1, Verb::kPut, "default", seconds(1'000));  // Far.
+  hosted.settle();
+  hosted.answers[1].clear();
+
+  const auto peek = hosted.ask(1, Verb::kPeekDelayed);
+  hosted.ask(1, Verb::kReserve);
+  ASSERT_THAT(hosted.answers[1], IsEmpty());
+  hosted.ask(1, Verb::kCancelReserve);
+  const auto list = hosted.ask(1, Verb::kListTubes);
+  hosted.settle();
+  EXPECT_THAT(hosted.answers[1],
+              ElementsAre(std::pair(peek, Answer::kFound), std::pair(list, Answer::kStats)));
+}
+
+TEST(PartitionHost, AHalfCloseEndsAReserveThatIsQueuedBehindARead) {
+  Hosted hosted;
+  hosted.connect(1);
+  hosted.ask(1, Verb::kPut, "default", seconds(1'000));
+  hosted.settle();
+  hosted.answers[1].clear();
+
+  const auto peek = hosted.ask(1, Verb::kPeekDelayed);
+  const auto reserve = hosted.ask(1, Verb::kReserve);
+  hosted.host->end_waiting(1);
+  hosted.settle();
+  EXPECT_THAT(hosted.answers[1],
+              ElementsAre(std::pair(peek, Answer::kFound), std::pair(reserve, Answer::kTimedOut)));
+}
+
+TEST(PartitionHost, CancellingAWaitingReserveLetsTheSessionGoOn) {
+  Hosted hosted;
+  hosted.connect(1);
+  hosted.ask(1, Verb::kReserve);
+  hosted.ask(1, Verb::kCancelReserve);
+  const auto list = hosted.ask(1, Verb::kListTubes);
+  hosted.settle();
+  EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(list, Answer::kStats)));
+  hosted.ask(1, Verb::kPut);
+  hosted.settle();
+  EXPECT_EQ(hosted.host->broker().stats().jobs.ready, 1U);
+}
+
+TEST(PartitionHost, NothingToDoIsNothingToWakeFor) {
+  Hosted hosted;
+  EXPECT_FALSE(hosted.host->next_wake());
+  hosted.connect(1);
+  hosted.ask(1, Verb::kPut, "default", seconds(2));
+  hosted.settle();
+  ASSERT_TRUE(hosted.host->next_wake());
+  EXPECT_GE(*hosted.host->next_wake() - hosted.clock.now(), Span(seconds(2)));
+  EXPECT_LE(*hosted.host->next_wake() - hosted.clock.now(), Span(milliseconds(2'001)));
+}
+
+}  // namespace
+}  // namespace carillon::server
