@@ -11,9 +11,9 @@
 namespace carillon::store {
 namespace {
 
-// 40 bytes: "caril" and the version 01 as text, clean as '0' or '1'; then little-endian the group,
-// the manifest's number and its bytes, and the exclusive or of the three, inverted.
-constexpr std::string_view kMagic = "caril01";
+// 40 bytes: a magic text with the version at its end; then, little-endian, the group, the manifest's
+// number and its bytes, and the exclusive or of the three, inverted.
+constexpr std::string_view kMagic = "carill01";
 constexpr std::size_t kSize = 40;
 using Bytes = std::array<char, kSize>;
 
@@ -56,7 +56,6 @@ void AcknowledgedMark::read() {
   if (::pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return;
   if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return;
   Value value;
-  value.clean = bytes[kMagic.size()] == '1';
   value.group = load_little_endian(bytes.data() + 8);
   value.manifest_number = load_little_endian(bytes.data() + 16);
   value.manifest_bytes = load_little_endian(bytes.data() + 24);
@@ -72,7 +71,6 @@ bool AcknowledgedMark::acknowledge(std::uint64_t group) noexcept {
   const MutexLock lock(mutex_);
   if (!value_) value_ = Value{};
   value_->group = group;
-  value_->clean = false;
   return write();
 }
 
@@ -84,17 +82,14 @@ bool AcknowledgedMark::set_manifest(std::uint64_t number, std::uint64_t bytes) n
   return write();
 }
 
-bool AcknowledgedMark::set_clean() noexcept {
+bool AcknowledgedMark::sync() noexcept {
   const MutexLock lock(mutex_);
-  if (!value_) value_ = Value{};
-  value_->clean = true;
-  return write() && ::fdatasync(file_) == 0;
+  return ::fdatasync(file_) == 0;
 }
 
 bool AcknowledgedMark::write() noexcept {
   Bytes bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  bytes[kMagic.size()] = value_->clean ? '1' : '0';
   store_little_endian(bytes.data() + 8, value_->group);
   store_little_endian(bytes.data() + 16, value_->manifest_number);
   store_little_endian(bytes.data() + 24, value_->manifest_bytes);

@@ -52,8 +52,8 @@ class AcknowledgedMark {
 
   bool acknowledge(std::uint64_t group) noexcept;
   bool set_manifest(std::uint64_t number, std::uint64_t bytes) noexcept;
-  /// And makes it durable.
-  bool set_clean() noexcept;
+  /// Makes it durable.
+  bool sync() noexcept;
 
  private:
   bool write() noexcept CARILLON_REQUIRES(mutex_);

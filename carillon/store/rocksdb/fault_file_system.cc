@@ -50,8 +50,7 @@ class FaultWritableFile final : public rocksdb::FSWritableFileWrapper {
   }
   IOStatus Sync(const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
     IOStatus status = system_.begin_change(FaultFileSystem::Change::kOther, path_);
-    if (status.ok()) system_.note_sync(path_);
-    return status;
+    return status.ok() ? system_.note_sync(path_) : status;
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
     return Sync(options, debug);
@@ -158,7 +157,7 @@ void FaultFileSystem::lose_unsynced(std::size_t torn_bytes) {
   }
 }
 
-void FaultFileSystem::on_sync(std::string part, std::function<void()> hook) {
+void FaultFileSystem::on_sync(std::string part, std::function<bool()> hook) {
   const MutexLock lock(mutex_);
   hooked_part_ = std::move(part);
   hook_ = std::move(hook);
@@ -181,16 +180,23 @@ void FaultFileSystem::note_append(const std::string& path, std::uint64_t bytes) 
   files_[path].size += bytes;
 }
 
-void FaultFileSystem::note_sync(const std::string& path) {
-  std::function<void()> hook;
+IOStatus FaultFileSystem::note_sync(const std::string& path) {
+  std::function<bool()> hook;
   {
     const MutexLock lock(mutex_);
     if (hook_ && path.find(hooked_part_) != std::string::npos) hook = hook_;
   }
-  if (hook) hook();
+  if (hook && !hook()) return IOStatus::IOError("sync failed by its hook", path);
   const MutexLock lock(mutex_);
   File& file = files_[path];
   file.synced = file.size;
+  return IOStatus::OK();
+}
+
+std::uint64_t FaultFileSystem::synced_bytes(const std::string& path) const {
+  const MutexLock lock(mutex_);
+  const auto file = files_.find(path);
+  return file == files_.end() ? 0 : file->second.synced;
 }
 
 void FaultFileSystem::note_directory_sync(const std::string& path) {

@@ -54,8 +54,10 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   /// not synced. Renames and deletes stand.
   void lose_unsynced(std::size_t torn_bytes = 0);
 
-  /// Called in a sync of a file whose name contains `part`, before it takes effect.
-  void on_sync(std::string part, std::function<void()> hook);
+  /// Called in a sync of a file whose name contains `part`; it fails if that says false.
+  void on_sync(std::string part, std::function<bool()> hook);
+  /// How much of a file has been synced.
+  [[nodiscard]] std::uint64_t synced_bytes(const std::string& path) const;
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
@@ -90,7 +92,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   // What an operation must ask first; not ok: it fails.
   rocksdb::IOStatus begin_change(Change change, const std::string& path);
   void note_append(const std::string& path, std::uint64_t bytes);
-  void note_sync(const std::string& path);
+  rocksdb::IOStatus note_sync(const std::string& path);
   void note_directory_sync(const std::string& path);
   [[nodiscard]] bool is_powered() const;
 
@@ -109,7 +111,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   bool powered_ CARILLON_GUARDED_BY(mutex_) = true;
   std::map<std::string, File> files_ CARILLON_GUARDED_BY(mutex_);
   std::string hooked_part_ CARILLON_GUARDED_BY(mutex_);
-  std::function<void()> hook_ CARILLON_GUARDED_BY(mutex_);
+  std::function<bool()> hook_ CARILLON_GUARDED_BY(mutex_);
 };
 
 }  // namespace carillon::store::testing

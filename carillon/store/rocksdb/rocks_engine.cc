@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "carillon/base/check.h"
-#include "carillon/store/rocksdb/manifest_watch.h"
+#include "carillon/store/rocksdb/gap_filter.h"
 #include "carillon/store/rocksdb/status_error.h"
 
 namespace carillon::store {
@@ -24,11 +24,12 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
 
 RocksEngine::RocksEngine(const RocksOptions& options)
     : options_(options),
-      env_(rocksdb::NewCompositeEnv(std::make_shared<ManifestWatch>(
+      files_(std::make_shared<FolderFileSystem>(
           (options.env != nullptr ? options.env : rocksdb::Env::Default())->GetFileSystem(),
           [this](std::uint64_t number, std::uint64_t bytes) {
             (void)mark_.set_manifest(number, bytes);
-          }))),
+          })),
+      env_(rocksdb::NewCompositeEnv(files_)),
       free_space_(options.folder, options.min_free_bytes, options.free_space_interval,
                   options.free_bytes),
       cache_(rocksdb::NewLRUCache(options.block_cache_bytes)) {}
@@ -44,25 +45,58 @@ Result<void> RocksEngine::open() {
   const std::optional<AcknowledgedMark::Value> mark = mark_.value();
   bool exists = false;
   if (Result<void> checked = check_families(exists); !checked) return checked;
-  if (mark && !options_.accept_loss) {
+  if (mark) {
     Result<void> checked = exists ? check_manifest(*mark) : check_complete(*mark, 0);
-    if (checked && exists && !mark->clean) checked = check_before_recovery(*mark);
     if (!checked) return checked;
   }
-  if (Result<void> opened = open_database(); !opened) return opened;
-  Result<void> checked = check_format();
-  const Result<std::uint64_t> group = read_group(*db_);
-  if (checked && !group) checked = group.error();
-  if (checked && mark) checked = check_complete(*mark, *group);
-  if (!checked) {
-    close(false);
+  files_->begin_opening(options_.folder);
+  if (Result<void> opened = open_database(); !opened) {
+    files_->give_up_opening();
+    return opened;
+  }
+  if (Result<void> checked = check_opened(mark); !checked) {
+    close_database();
+    if (checked.error().code == ErrorCode::kIo || checked.error().code == ErrorCode::kNoSpace) {
+      files_->give_up_opening();
+    } else {
+      take_back(mark);
+    }
     return checked;
   }
-  applied_group_.store(*group, std::memory_order_relaxed);
-  synced_group_ = *group;
+  files_->keep_opening();
   mark_failed_ = false;
   on_acknowledged();
   return {};
+}
+
+Result<void> RocksEngine::check_opened(const std::optional<AcknowledgedMark::Value>& mark) {
+  if (Result<void> checked = check_format(); !checked) return checked;
+  std::string value;
+  std::uint64_t group = 0;
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), group_key().view(), &value);
+  if (status.ok()) {
+    Result<std::uint64_t> decoded = decode_group(value);
+    if (!decoded) return std::move(decoded.error()).prefixed("data folder " + options_.folder);
+    group = *decoded;
+  } else if (!status.IsNotFound()) {
+    return to_error(status, "read data folder " + options_.folder);
+  }
+  if (mark) {
+    if (Result<void> checked = check_complete(*mark, group); !checked) return checked;
+  }
+  applied_group_.store(group, std::memory_order_relaxed);
+  synced_group_ = group;
+  return {};
+}
+
+void RocksEngine::take_back(const std::optional<AcknowledgedMark::Value>& mark) {
+  const rocksdb::IOStatus status = files_->take_back_opening();
+  if (!status.ok()) {
+    log(LogLevel::kError,
+        "cannot leave data folder " + options_.folder + " as it was found: " + status.ToString());
+  } else if (mark) {
+    (void)mark_.set_manifest(mark->manifest_number, mark->manifest_bytes);
+  }
 }
 
 Result<void> RocksEngine::take_folder() {
@@ -144,42 +178,6 @@ Error RocksEngine::newer_format(const FormatRecord& format) const {
                    std::to_string(kFormatVersion)};
 }
 
-Result<void> RocksEngine::check_before_recovery(const AcknowledgedMark::Value& mark) const {
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* db = nullptr;
-  rocksdb::DBOptions reading = db_options();
-  reading.create_if_missing = false;
-  reading.create_missing_column_families = false;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families = make_families(options_, cache_);
-  std::vector<std::string> names;
-  if (rocksdb::Status status = rocksdb::DB::ListColumnFamilies(reading, options_.folder, &names);
-      !status.ok()) {
-    return to_error(status, "open data folder " + options_.folder);
-  }
-  // A creation that was interrupted has not all of them.
-  std::erase_if(families, [&names](const rocksdb::ColumnFamilyDescriptor& family) {
-    return std::find(names.begin(), names.end(), family.name) == names.end();
-  });
-  const rocksdb::Status status =
-      rocksdb::DB::OpenForReadOnly(reading, options_.folder, families, &handles, &db);
-  if (!status.ok()) return to_error(status, "check data folder " + options_.folder);
-  const Result<std::uint64_t> group = read_group(*db);
-  for (rocksdb::ColumnFamilyHandle* family : handles) (void)db->DestroyColumnFamilyHandle(family);
-  delete db;
-  if (!group) return group.error();
-  return check_complete(mark, *group);
-}
-
-Result<std::uint64_t> RocksEngine::read_group(rocksdb::DB& db) const {
-  std::string value;
-  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), group_key().view(), &value);
-  if (status.IsNotFound()) return std::uint64_t{0};
-  if (!status.ok()) return to_error(status, "read data folder " + options_.folder);
-  Result<std::uint64_t> group = decode_group(value);
-  if (!group) return std::move(group.error()).prefixed("data folder " + options_.folder);
-  return group;
-}
-
 Result<void> RocksEngine::check_manifest(const AcknowledgedMark::Value& mark) const {
   std::string current;
   rocksdb::Status status =
@@ -199,17 +197,16 @@ Result<void> RocksEngine::check_manifest(const AcknowledgedMark::Value& mark) co
 Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
                                          std::uint64_t group) const {
   if (mark.group <= group) return {};
-  Error error =
-      damaged("write " + std::to_string(mark.group) + " was acknowledged, but only those up to " +
-              std::to_string(group) + " can be read");
-  if (!options_.accept_loss) return error;
-  log(LogLevel::kError, error.message + "; the loss is accepted as asked");
-  return {};
+  return damaged("write " + std::to_string(mark.group) +
+                 " was acknowledged, but only those up to " + std::to_string(group) +
+                 " can be read");
 }
 
-Error RocksEngine::damaged(const std::string& how) const {
-  return Error{ErrorCode::kCorrupt,
-               "data folder " + options_.folder + " is damaged or not whole: " + how};
+Result<void> RocksEngine::damaged(const std::string& how) const {
+  const std::string message = "data folder " + options_.folder + " is damaged or not whole: " + how;
+  if (!options_.accept_loss) return Error{ErrorCode::kCorrupt, message};
+  log(LogLevel::kError, message + "; the loss is accepted as asked");
+  return {};
 }
 
 rocksdb::DBOptions RocksEngine::db_options() const {
@@ -221,12 +218,20 @@ rocksdb::DBOptions RocksEngine::db_options() const {
 Result<void> RocksEngine::open_database() {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(db_options(), options_.folder,
-                                                   make_families(options_, cache_), &handles, &db);
+  GapFilter gaps;
+  rocksdb::DBOptions options = db_options();
+  options.wal_filter = &gaps;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(options, options_.folder, make_families(options_, cache_), &handles, &db);
   if (!status.ok()) return to_error(status, "open data folder " + options_.folder);
   db_.reset(db);
   CARILLON_CHECK(handles.size() == kFamilies, handles.size(), " column families");
   std::copy(handles.begin(), handles.end(), handles_.begin());
+  if (gaps.gap_after() != 0) {
+    log(LogLevel::kWarning, "the log of data folder " + options_.folder +
+                                " has a gap after write " + std::to_string(gaps.gap_after()) +
+                                "; replay ended there");
+  }
   return {};
 }
 
@@ -269,11 +274,15 @@ void RocksEngine::close(bool clean) {
     if (status.ok()) status = db_->Flush(rocksdb::FlushOptions(), handles);
     if (status.ok()) {
       (void)mark_.acknowledge(applied_group_.load(std::memory_order_relaxed));
-      (void)mark_.set_clean();
+      (void)mark_.sync();
     } else {
       log(LogLevel::kWarning, "close data folder " + options_.folder + ": " + status.ToString());
     }
   }
+  close_database();
+}
+
+void RocksEngine::close_database() {
   for (rocksdb::ColumnFamilyHandle*& family : handles_) {
     (void)db_->DestroyColumnFamilyHandle(std::exchange(family, nullptr));
   }

@@ -21,6 +21,7 @@
 #include "carillon/broker/store.h"
 #include "carillon/store/rocksdb/acknowledged_mark.h"
 #include "carillon/store/rocksdb/commit_pipeline.h"
+#include "carillon/store/rocksdb/folder_file_system.h"
 #include "carillon/store/rocksdb/free_space.h"
 #include "carillon/store/rocksdb/record_codec.h"
 #include "carillon/store/rocksdb/rocks_settings.h"
@@ -61,13 +62,13 @@ class RocksEngine final : public PipelineEngine {
   Result<void> take_folder();
   Result<void> check_families(bool& exists) const;
   [[nodiscard]] Error newer_format(const FormatRecord& format) const;
-  // Opens without changing anything, to see whether the acknowledged commits are there.
-  Result<void> check_before_recovery(const AcknowledgedMark::Value& mark) const;
-  // The number of the last write that `db` has; 0: none.
-  Result<std::uint64_t> read_group(rocksdb::DB& db) const;
   Result<void> check_manifest(const AcknowledgedMark::Value& mark) const;
   Result<void> check_complete(const AcknowledgedMark::Value& mark, std::uint64_t group) const;
   Result<void> open_database();
+  Result<void> check_opened(const std::optional<AcknowledgedMark::Value>& mark);
+  void close_database();
+  // Leaves the folder as it was found.
+  void take_back(const std::optional<AcknowledgedMark::Value>& mark);
   Result<void> check_format();
 
   Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
@@ -81,7 +82,8 @@ class RocksEngine final : public PipelineEngine {
                                                  const rocksdb::Snapshot* snapshot) const;
   Result<broker::FarChunk> scan_far(PartitionIndex partition, const ScanRequest& request) const;
 
-  [[nodiscard]] Error damaged(const std::string& how) const;
+  // kCorrupt, or with accept_loss a message in the log.
+  Result<void> damaged(const std::string& how) const;
   [[nodiscard]] rocksdb::DBOptions db_options() const;
   void log(LogLevel level, std::string_view message) const;
   [[nodiscard]] rocksdb::ColumnFamilyHandle* handle(Family family) const {
@@ -90,7 +92,8 @@ class RocksEngine final : public PipelineEngine {
 
   const RocksOptions options_;
   AcknowledgedMark mark_;
-  // What RocksDB does its I/O with: the environment of the options under a ManifestWatch.
+  // What RocksDB does its I/O with, on top of the environment of the options.
+  const std::shared_ptr<FolderFileSystem> files_;
   const std::unique_ptr<rocksdb::Env> env_;
   FreeSpace free_space_;
   std::shared_ptr<rocksdb::Cache> cache_;

@@ -9,7 +9,8 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
-#include <rocksdb/utilities/table_properties_collectors.h>
+
+#include "carillon/store/rocksdb/tombstone_collector.h"
 
 namespace carillon::store {
 namespace {
@@ -76,10 +77,7 @@ rocksdb::ColumnFamilyOptions make_family(const FamilyShape& shape,
                                   compression,
                                   compression};
   if (shape.dense_deletes) {
-    // A file most of which is tombstones is compacted without waiting for its turn, so that a scan
-    // does not walk over many cancelled jobs for long.
-    family.table_properties_collector_factories.push_back(
-        rocksdb::NewCompactOnDeletionCollectorFactory(10'000, 5'000));
+    family.table_properties_collector_factories.push_back(make_tombstone_collector_factory());
   }
 
   rocksdb::BlockBasedTableOptions table;
