@@ -30,6 +30,20 @@ constexpr std::uint64_t bit(std::size_t partition) noexcept {
   return std::uint64_t{1} << partition;
 }
 
+/// Whether the answer may be a job, whose size nobody knows yet.
+constexpr bool brings_body(CommandName name) noexcept {
+  switch (name) {
+    case CommandName::kReserve:
+    case CommandName::kReserveWithTimeout:
+    case CommandName::kReserveJob:
+    case CommandName::kPeek:
+    case CommandName::kPeekReady:
+    case CommandName::kPeekDelayed:
+    case CommandName::kPeekBuried: return true;
+    default: return false;
+  }
+}
+
 /// Calls `visit` with each member of the set.
 template <class Visit>
 void for_each(std::uint64_t set, Visit visit) {
@@ -72,7 +86,7 @@ void ClientSession::receive(std::string_view bytes) {
 
 void ClientSession::end_input() {
   input_ended_ = true;
-  if (waiting_slot_ != 0) end_waiting(watched_partitions());
+  if (waiting_slot_ != 0) end_waiting(watched_partitions() | held_in_);
 }
 
 void ClientSession::resume() {
@@ -87,7 +101,7 @@ void ClientSession::resume() {
 
 bool ClientSession::wants_input() const noexcept {
   if (input_ended_ || quit_) return false;
-  if (waiting_slot_ != 0) return kept_size() < kReadAhead;
+  if (waiting_slot_ != 0 || settling_slot_ != 0) return kept_size() < kReadAhead;
   return kept_size() == 0 && can_parse();
 }
 
@@ -98,7 +112,8 @@ std::span<char> ClientSession::body_room() {
 void ClientSession::body_filled(std::size_t count) noexcept { parser_.body_filled(count); }
 
 bool ClientSession::can_parse() const noexcept {
-  return waiting_slot_ == 0 && !quit_ && slots_.size() - first_ < context_.limits.max_unanswered &&
+  return waiting_slot_ == 0 && settling_slot_ == 0 && !quit_ &&
+         slots_.size() - first_ < context_.limits.max_unanswered &&
          unanswered_bytes_ < context_.limits.max_unanswered_bytes &&
          output_.size() < context_.limits.max_unsent_bytes;
 }
@@ -164,9 +179,7 @@ void ClientSession::put(Request& request) {
     answer_here(request.name, text);
     return;
   }
-  Slot& slot = open_slot(request.name);
-  slot.bytes = request.body.size();
-  unanswered_bytes_ += slot.bytes;
+  open_slot(request.name, request.body.size());
   Command put = command(Verb::kPut, last_slot());
   put.tube = used_;
   put.priority = request.priority;
@@ -178,7 +191,8 @@ void ClientSession::put(Request& request) {
 
 void ClientSession::reserve(const Request& request) {
   if (!std::exchange(worker_, true)) ++context_.workers;
-  const std::uint64_t partitions = watched_partitions();
+  // Where it holds jobs is asked too: their safety margin ends the wait.
+  const std::uint64_t partitions = watched_partitions() | held_in_;
   Slot& slot = open_slot(request.name);
   const std::uint64_t number = last_slot();
   if ((partitions & (partitions - 1)) != 0) {
@@ -215,9 +229,15 @@ void ClientSession::use(const Request& request) {
   slot.extra->text = std::move(text);
   slot.extra->tube = request.tube;
   slot.extra->earlier_tube = std::exchange(used_, std::string(request.tube));
+  settle_first(last_slot());
   Command use = command(Verb::kUse, last_slot());
   use.tube = used_;
   context_.partitions.submit(partition_of_tube(used_, context_.partitions.count()), std::move(use));
+}
+
+/// Holds what follows until the partition has agreed. A single partition answers inside the call.
+void ClientSession::settle_first(std::uint64_t number) {
+  if (context_.partitions.count() > 1) settling_slot_ = number;
 }
 
 void ClientSession::watch(const Request& request) {
@@ -228,11 +248,18 @@ void ClientSession::watch(const Request& request) {
     answer_here(request.name, text);
     return;
   }
+  if (watched_.size() >= context_.limits.max_watched_tubes) {
+    std::string refusal;
+    beanstalk::encode(Refusal::kOutOfMemory, refusal);
+    answer_here(request.name, refusal);
+    return;
+  }
   watched_.emplace_back(request.tube);
   Slot& slot = open_slot(request.name);
   slot.extra = std::make_unique<Extra>();
   slot.extra->text = std::move(text);
   slot.extra->tube = request.tube;
+  settle_first(last_slot());
   Command watch = command(Verb::kWatch, last_slot());
   watch.tube = request.tube;
   context_.partitions.submit(partition_of_tube(request.tube, context_.partitions.count()),
@@ -302,9 +329,12 @@ void ClientSession::ask_all(Verb verb, CommandName name) {
 
 // Slots.
 
-ClientSession::Slot& ClientSession::open_slot(CommandName name) {
+/// `bytes`: of the body that came with the command.
+ClientSession::Slot& ClientSession::open_slot(CommandName name, std::uint32_t bytes) {
   Slot& slot = slots_.emplace_back();
   slot.name = name;
+  slot.bytes = brings_body(name) ? context_.max_job_size : bytes;
+  unanswered_bytes_ += slot.bytes;
   return slot;
 }
 
@@ -341,11 +371,15 @@ void ClientSession::complete(std::uint64_t number, Reply reply) {
   slot.answered = true;
   unanswered_bytes_ -= slot.bytes;
   if (number == waiting_slot_) wait_is_over();
+  if (number == settling_slot_) settling_slot_ = 0;
   if (slot.name == CommandName::kReserveJob && reply.answer == Answer::kReserved &&
       !std::exchange(worker_, true)) {
     ++context_.workers;
   }
   settle_tubes(slot, reply);
+  if (reply.answer == Answer::kReserved) {
+    held_in_ |= bit(partition_of_job(reply.id, context_.partitions.count()));
+  }
   slot.reply = std::move(reply);
   while (first_ < slots_.size() && slots_[first_].answered) write(slots_[first_++]);
   drop_written();

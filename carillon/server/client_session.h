@@ -41,8 +41,10 @@ struct SessionLimits {
   std::size_t max_unsent_bytes = std::size_t{1} << 20;
   /// Commands without an answer.
   std::size_t max_unanswered = 16'384;
-  /// Bytes of bodies in those.
+  /// Bytes of bodies in those; a command that may be answered with a job counts as the largest.
   std::size_t max_unanswered_bytes = std::size_t{16} << 20;
+  /// Tubes watched; a watch beyond it is answered OUT_OF_MEMORY. A reserve looks at each of them.
+  std::size_t max_watched_tubes = 10'000;
 };
 
 /// What all sessions share. Owned by the network thread.
@@ -127,7 +129,7 @@ class ClientSession {
     CommandName name = CommandName::kNone;
     bool answered = false;
     bool answered_by_text = false;
-    std::uint32_t bytes = 0;  // Of the body of a put.
+    std::uint32_t bytes = 0;  // Counted in unanswered_bytes_.
     broker::Reply reply;      // Once answered.
     std::unique_ptr<Extra> extra;
     std::unique_ptr<Gathering> gathering;
@@ -149,8 +151,10 @@ class ClientSession {
   void ask_by_tube(broker::Verb verb, const Request& request, std::string_view tube);
   void ask_all(broker::Verb verb, CommandName name);
 
+  void settle_first(std::uint64_t number);
+
   // Slots.
-  Slot& open_slot(CommandName name);
+  Slot& open_slot(CommandName name, std::uint32_t bytes = 0);
   [[nodiscard]] std::uint64_t last_slot() const noexcept { return slots_from_ + slots_.size() - 1; }
   [[nodiscard]] Slot* unanswered(std::uint64_t number) noexcept;
   void answer_here(CommandName name, std::string_view text);
@@ -193,6 +197,10 @@ class ClientSession {
   std::uint64_t slots_from_ = 1;
   std::size_t unanswered_bytes_ = 0;
   std::uint64_t waiting_slot_ = 0;  // Of a reserve that may wait for a job; 0: none.
+  // Of a use or watch that its partition may still refuse; nothing is parsed until it is known. 0:
+  // none.
+  std::uint64_t settling_slot_ = 0;
+  std::uint64_t held_in_ = 0;  // Partitions of which it has had a job: where it may hold one.
 };
 
 }  // namespace carillon::server

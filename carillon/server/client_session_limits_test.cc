@@ -96,6 +96,20 @@ TEST(ClientSessionLimits, TooManyUnansweredBytesStopTheReading) {
   EXPECT_THAT(session.asked(), SizeIs(1));
 }
 
+TEST(ClientSessionLimits, AnswersThatMayBringAJobCountAsTheLargest) {
+  SessionLimits limits;
+  limits.max_unanswered_bytes = 3 * protocol::beanstalk::kDefaultMaxJobSize;
+  SessionUnderTest session(1, limits);
+  EXPECT_THAT(session.receive("peek 1\r\npeek-ready\r\nreserve-job 3\r\npeek 4\r\ntouch 5\r\n"),
+              SizeIs(3));
+  session.reply(1, Answer::kNotFound);
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #4 peek 4"));
+  session.reply_job(2, Answer::kFound, 2, "small");
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #5 touch 5"));
+}
+
 TEST(ClientSessionLimits, AClientThatDoesNotReadItsAnswersIsNotRead) {
   SessionLimits limits;
   limits.max_unsent_bytes = 10'000;

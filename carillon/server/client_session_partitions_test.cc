@@ -78,13 +78,34 @@ TEST(ClientSessionPartitions, UsingATubeOfAnotherPartitionEndsTheUseInTheFirst) 
   session.receive("use " + tubes()[away] + "\r\n");
   session.reply(1, Answer::kUsing, away);
   EXPECT_THAT(session.asked(), ElementsAre("p" + std::to_string(home) + " #0 use "));
-  // There and back before the first answer: it is used at home after all.
-  session.receive("use default\r\nuse " + tubes()[away] + "\r\n");
-  session.asked();
+  // There and back: the second waits for the answer to the first.
+  EXPECT_THAT(session.receive("use default\r\nuse " + tubes()[away] + "\r\n"),
+              ElementsAre("p" + std::to_string(home) + " #2 use default"));
   session.reply(2, Answer::kUsing, home);
-  EXPECT_THAT(session.asked(), IsEmpty());
+  EXPECT_THAT(session.asked(), ElementsAre("p" + std::to_string(away) + " #0 use "));
+  session->resume();
+  EXPECT_THAT(session.asked(),
+              ElementsAre("p" + std::to_string(away) + " #3 use " + tubes()[away]));
   session.reply(3, Answer::kUsing, away);
   EXPECT_THAT(session.asked(), ElementsAre("p" + std::to_string(home) + " #0 use "));
+}
+
+TEST(ClientSessionPartitions, ARefusedUseOrWatchIsKnownBeforeTheNextCommand) {
+  SessionUnderTest session(kPartitions);
+  session.receive("watch " + tubes()[1] + "\r\nignore default\r\nlist-tubes-watched\r\n");
+  session.reply(1, Answer::kOutOfMemory, 1);
+  session->resume();
+  EXPECT_EQ(session.sent(), "OUT_OF_MEMORY\r\nNOT_IGNORED\r\nOK 14\r\n---\n- default\n\r\n");
+}
+
+TEST(ClientSessionPartitions, WhereItHoldsAJobIsAskedTooForTheSafetyMargin) {
+  Watcher watcher({1});
+  SessionUnderTest& session = watcher.session;
+  session.receive("reserve-job 3\r\n");
+  session.reply_job(3, Answer::kReserved, 3, "held", 2);
+  session.asked();
+  EXPECT_THAT(session.receive("reserve-with-timeout 9\r\n"),
+              ElementsAre("p1 #4 reserve 9", "p2 #4 reserve 9"));
 }
 
 TEST(ClientSessionPartitions, ReserveOverOnePartitionAsksOnlyThat) {
