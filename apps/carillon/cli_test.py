@@ -8,9 +8,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 BINARY = None
@@ -22,7 +24,7 @@ def run(*words, stdin=b"", **environment):
     """Returns (exit status, standard output, standard error)."""
     done = subprocess.run([BINARY, *words], input=stdin, capture_output=True, timeout=LIMIT_S,
                           env={**os.environ, **environment}, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace")
 
 
 class Verbs(unittest.TestCase):
@@ -136,11 +138,138 @@ class Verbs(unittest.TestCase):
             self.assertEqual((status, out), (2, ""), words)
             self.assertIn(named, err, words)
 
+    def test_numbers_are_decimal_and_in_range_or_wrong_usage(self):
+        job = self.put("--tube", "numbers", "x")
+        beyond = str(2**64 + job)
+        for word in ["", "x", "-1", "+1", "0x1", "1e0", "1.0", " 1", "1 ", beyond, str(job - 2**64)]:
+            for words, named in [(["delete", "--", word], "ID"), (["peek", "--", word], "ID"),
+                                 (["stats", f"--job={word}"] if word else ["stats", "--job", ""],
+                                  "--job")]:
+                status, out, err = self.verb(*words)
+                self.assertEqual((status, out), (2, ""), words)
+                self.assertIn(f"{named}: '{word}' is not a number from 0 to {2**64 - 1}", err)
+        for word in ["-1", "4294967296", "010x"]:
+            status, out, err = self.verb("put", f"--priority={word}", "x")
+            self.assertEqual((status, out), (2, ""), word)
+            self.assertIn(f"--priority: '{word}' is not a number from 0 to 4294967295", err)
+        # Leading zeros do not make it octal.
+        self.assertEqual(self.verb("delete", f"000{job}"), (0, "", ""))
+
+    def test_durations_beyond_the_protocol_are_wrong_usage(self):
+        for verb, option, most in [("put", "--delay", 2**32 - 1), ("put", "--ttr", 2**32 - 1),
+                                   ("reserve", "--timeout", 2**31 - 1)]:
+            for value in [str(most + 1), f"{most}001ms", "100000d", "9000000000000s"]:
+                status, out, err = self.verb(verb, option, value, stdin=b"x")
+                self.assertEqual((status, out), (2, ""), (option, value))
+                self.assertIn(f"{option}: {value} is out of range (0s to {most}s)", err)
+        job = self.put("--tube", "far", "--delay", "4294967295", "--ttr", "4294967295", "x")
+        self.assertRegex(self.verb("stats", "--job", str(job))[1], r"(?m)^delay +4294967295$")
+
+    def test_zero_and_nothing_are_no_defaults(self):
+        self.put("x")
+        self.assertEqual(self.verb("peek", "0")[:2], (1, ""))
+        self.assertEqual(self.verb("stats", "--job", "0")[:2], (1, ""))
+        for words in [["stats", "--tube", ""], ["put", "--tube", "", "x"], ["peek", "--tube", ""]]:
+            status, out, err = self.verb(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn("--tube", err)
+
+    def run_with(self, redirection, *words):
+        """A verb with the shell's redirection; returns (exit status, standard error)."""
+        done = subprocess.run(["bash", "-c", f'exec "$@" {redirection}', "-", BINARY, *words],
+                              env={**os.environ, "CARILLON_SERVER": self.address},
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S,
+                              check=False)
+        return done.returncode, done.stderr.decode()
+
+    def test_output_that_cannot_be_written_ends_with_3(self):
+        job = self.put("--tube", "full", "x" * 60000)
+        for redirection in [">/dev/full", ">&-"]:
+            for words in [["put", "--tube", "full-2", "x"], ["stats"], ["ls"], ["version"],
+                          ["--help"], ["serve", "--help"], ["serve", "--print-config"],
+                          ["peek", "--json", str(job)], ["peek", str(job)],
+                          ["reserve", "--delete", "--tube", "full"]]:
+                status, err = self.run_with(redirection, *words)
+                self.assertEqual(status, 3, (redirection, words))
+                self.assertIn("standard output cannot be written", err)
+        self.assertEqual(self.verb("peek", str(job))[0], 0)
+
+    def test_errors_that_cannot_be_written_keep_their_status(self):
+        job = self.put("--tube", "mute", "x")
+        for redirection in ["2>/dev/full", "2>&-"]:
+            for expected, words in [(2, ["put", "--tube", "a b", "x"]), (2, ["nonsense"]),
+                                    (2, ["serve", "--partitions", "0"]), (1, ["peek", "999999"]),
+                                    (3, ["ls", "--server", "127.0.0.1:1"]),
+                                    (0, ["peek", str(job)])]:
+                self.assertEqual(self.run_with(redirection, *words)[0], expected, words)
+
+    def test_input_that_cannot_be_read_puts_nothing(self):
+        for redirection in ["<&-", "</"]:
+            status, err = self.run_with(redirection, "put", "--tube", "unread")
+            self.assertEqual(status, 2, redirection)
+            self.assertIn("standard input", err)
+        self.assertEqual(self.verb("peek", "--tube", "unread")[0], 1)
+
     def test_no_server_ends_with_3(self):
         for address in ["127.0.0.1:1", "unix:/nowhere/socket"]:
             status, _, err = run("ls", "--server", address)
             self.assertEqual(status, 3)
             self.assertIn(address, err)
+
+
+class Nonsense(unittest.TestCase):
+    """Servers whose answers are not of the protocol."""
+
+    def ask(self, answers, *words):
+        """Runs a verb against a server that gives these answers, whatever it is asked."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.settimeout(LIMIT_S)
+
+            def answer():
+                connection, _ = listening.accept()
+                with connection:
+                    connection.settimeout(LIMIT_S)
+                    for reply in answers:
+                        connection.recv(65536)
+                        connection.sendall(reply)
+                    while connection.recv(65536):
+                        pass
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            result = run(*words, "--server", f"127.0.0.1:{listening.getsockname()[1]}")
+            thread.join()
+            return result
+
+    def test_ends_with_3_and_is_called_so(self):
+        for answers, words in [
+                ([b"FOUND\r\n"], ["peek", "1"]), ([b"FOUND 1\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 18446744073709551615\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 18446744073709551616\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 1073741825\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 -1\r\n"], ["peek", "1"]), ([b"FOUND x 1\r\nx\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 1 1\r\nx\r\n"], ["peek", "1"]),
+                ([b"FOUND 1 1\r\nxxxx"], ["peek", "1"]),
+                ([b"INSERTED 1\r\n"], ["peek", "1"]), ([b"\r\n"], ["peek", "1"]),
+                ([b"x" * 2000], ["peek", "1"]), ([b"OK\r\n"], ["stats"]),
+                ([b"OK 1x\r\n"], ["stats"]),
+                ([b"USING default\r\n", b"INSERTED abc\r\n"], ["put", "x"]),
+                ([b"USING default\r\n", b"INSERTED\r\n"], ["put", "x"]),
+                ([b"USING default\r\n", b"INSERTED 1 2\r\n"], ["put", "x"]),
+                ([b"WATCHING 1\r\n", b"RESERVED\r\n"], ["reserve"]),
+                ([b"DELETED\xff\r\n"], ["delete", "1"]),
+                ([b"OK 11\r\n---\n- tube\n\r\n", b"WHAT\r\n"], ["ls"])]:
+            status, out, err = self.ask(answers, *words)
+            self.assertEqual(status, 3, answers)
+            self.assertIn("the server answered nonsense", err, answers)
+            if words != ["ls"]:
+                self.assertEqual(out, "", answers)
+
+    def test_an_error_of_the_protocol_is_told_as_it_is(self):
+        for error in ["OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING", "JOB_TOO_BIG", "BURIED 5"]:
+            status, out, err = self.ask([b"USING default\r\n", error.encode() + b"\r\n"],
+                                        "put", "x")
+            self.assertEqual((status, out, err), (3, "", f"carillon put: {error}\n"))
 
 
 class Serve(unittest.TestCase):

@@ -6,14 +6,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
-#include <iterator>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/protocol/beanstalk/request.h"
 #include "carillon/server/beanstalk_client.h"
@@ -49,8 +51,33 @@ Span span_of(const std::string& text, const char* option) {
   return *span;
 }
 
-std::uint32_t wire_seconds(const std::string& text, const char* option) {
-  return server::ceil_seconds(span_of(text, option));
+/// What the protocol can say of a delay or a time to run, of a priority, and of a wait.
+constexpr std::uint32_t kMostSeconds = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kLeastUrgent = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kMostWaitSeconds = std::numeric_limits<std::int32_t>::max();
+
+std::uint32_t wire_seconds(const std::string& text, const char* option, std::uint32_t most) {
+  const Span span = span_of(text, option);
+  if (span > std::chrono::seconds(most)) {
+    throw Failure{kUsage, fmt::format("{}: {} is out of range (0s to {}s)", option, text, most)};
+  }
+  return server::ceil_seconds(span);
+}
+
+/// Numbers are taken as text from the command line: its parser would read 010 as eight.
+std::uint64_t number_of(const std::string& text, const char* option,
+                        std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  const Result<std::uint64_t> number = server::parse_count(text);
+  if (!number || *number > most) {
+    throw Failure{kUsage, fmt::format("{}: '{}' is not a number from 0 to {}", option, text, most)};
+  }
+  return *number;
+}
+
+/// What the command line says of it, even if that is nothing: "".
+std::optional<std::string> said(const CLI::Option* option) {
+  if (option->count() == 0) return std::nullopt;
+  return option->results().back();
 }
 
 BeanstalkClient connect(const Target& target) {
@@ -59,14 +86,24 @@ BeanstalkClient connect(const Target& target) {
                        kServerError);
 }
 
-/// An answer whose first word is `word`; NOT_FOUND and the like are failures with status 1,
+/// The failure that an answer is which was not hoped for: NOT_FOUND and the like with status 1,
 /// anything else with 3.
+Failure failure_of(const Answer& answer) {
+  for (const char* absent : {"NOT_FOUND", "TIMED_OUT", "DEADLINE_SOON"}) {
+    if (answer.line == absent) return {kNotFound, answer.line};
+  }
+  for (const char* refusal : {"BAD_FORMAT", "BURIED", "DRAINING", "EXPECTED_CRLF", "INTERNAL_ERROR",
+                              "JOB_TOO_BIG", "NOT_IGNORED", "OUT_OF_MEMORY", "UNKNOWN_COMMAND"}) {
+    if (answer.is(refusal)) return {kServerError, answer.line};
+  }
+  return {kServerError, fmt::format("the server answered nonsense: '{}'", answer.line)};
+}
+
+/// An answer whose first word is `word`; others are failures.
 Answer expect(Result<Answer> result, std::string_view word) {
   Answer answer = value_or_fail(std::move(result), kServerError);
-  if (answer.is(word)) return answer;
-  const bool absent =
-      answer.is("NOT_FOUND") || answer.is("TIMED_OUT") || answer.is("DEADLINE_SOON");
-  throw Failure{absent ? kNotFound : kServerError, answer.line};
+  if (!answer.is(word)) throw failure_of(answer);
+  return answer;
 }
 
 void check_tube(const std::string& tube) {
@@ -97,7 +134,7 @@ void print_job(const Answer& answer, bool json) {
     fmt::print("{{\"id\":{},\"size\":{},\"body\":{}}}\n", answer.id(), answer.body.size(),
                json_string(answer.body));
   } else {
-    fmt::print(stderr, "{}\n", answer.id());
+    print_error(fmt::format("{}", answer.id()));
     std::fwrite(answer.body.data(), 1, answer.body.size(), stdout);
     if (!answer.body.ends_with('\n')) std::fputc('\n', stdout);
   }
@@ -105,25 +142,40 @@ void print_job(const Answer& answer, bool json) {
 
 // The verbs.
 
+/// All of standard input.
+std::string read_input() {
+  std::string bytes;
+  char buffer[64 * 1024];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stdin)) {
+    bytes.append(buffer, got);
+    if (bytes.size() > protocol::beanstalk::kMaxJobSizeCap) {
+      throw Failure{kUsage,
+                    fmt::format("BODY: standard input has more than the {} bytes of any job",
+                                protocol::beanstalk::kMaxJobSizeCap)};
+    }
+  }
+  if (std::ferror(stdin) != 0) throw Failure{kUsage, "BODY: standard input cannot be read"};
+  return bytes;
+}
+
 struct Put {
   Target target;
   std::string tube = "default";
   std::string delay = "0s";
   std::string ttr = "60s";
-  std::uint32_t priority = 1024;
+  std::string priority = "1024";
   std::string body = "-";
 
   void run() const {
     check_tube(tube);
-    const std::uint32_t delay_s = wire_seconds(delay, "--delay");
-    const std::uint32_t ttr_s = wire_seconds(ttr, "--ttr");
-    std::string bytes = body;
-    if (body == "-") {
-      bytes.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-    }
+    const std::uint32_t delay_s = wire_seconds(delay, "--delay", kMostSeconds);
+    const std::uint32_t ttr_s = wire_seconds(ttr, "--ttr", kMostSeconds);
+    const auto urgency =
+        static_cast<std::uint32_t>(number_of(priority, "--priority", kLeastUrgent));
+    const std::string bytes = body == "-" ? read_input() : body;
     BeanstalkClient client = connect(target);
     expect(client.ask("use " + tube), "USING");
-    fmt::print("{}\n", expect(client.put(priority, delay_s, ttr_s, bytes), "INSERTED").id());
+    fmt::print("{}\n", expect(client.put(urgency, delay_s, ttr_s, bytes), "INSERTED").id());
   }
 };
 
@@ -137,7 +189,8 @@ struct Reserve {
 
   void run() const {
     for (const std::string& tube : tubes) check_tube(tube);
-    const Span wait = forever ? kForever : span_of(timeout, "--timeout");
+    const std::uint32_t wait_s = wire_seconds(timeout, "--timeout", kMostWaitSeconds);
+    const Span wait = forever ? kForever : std::chrono::seconds(wait_s);
     BeanstalkClient client = connect(target);
     bool ignore_default = true;
     for (const std::string& tube : tubes) {
@@ -145,21 +198,22 @@ struct Reserve {
       expect(client.ask("watch " + tube), "WATCHING");
     }
     if (ignore_default) expect(client.ask("ignore default"), "WATCHING");
-    const std::string line =
-        forever ? "reserve" : fmt::format("reserve-with-timeout {}", server::ceil_seconds(wait));
+    const std::string line = forever ? "reserve" : fmt::format("reserve-with-timeout {}", wait_s);
     const Answer job = expect(client.ask_waiting(line, wait), "RESERVED");
     // First what the caller came for: once deleted it exists nowhere else.
     print_job(job, json);
-    if (std::fflush(stdout) != 0) throw Failure{kServerError, "the job could not be written out"};
+    if (!flush_output()) throw Failure{kServerError, "so the job is left with the server"};
     if (remove) expect(client.ask(fmt::format("delete {}", job.id())), "DELETED");
   }
 };
 
 struct Delete {
   Target target;
-  std::vector<std::uint64_t> ids;
+  std::vector<std::string> words;
 
   void run() const {
+    std::vector<std::uint64_t> ids;
+    for (const std::string& word : words) ids.push_back(number_of(word, "ID"));
     BeanstalkClient client = connect(target);
     std::vector<std::uint64_t> missing;
     for (const std::uint64_t id : ids) {
@@ -167,7 +221,7 @@ struct Delete {
       if (answer.is("NOT_FOUND")) {
         missing.push_back(id);
       } else if (!answer.is("DELETED")) {
-        throw Failure{kServerError, answer.line};
+        throw failure_of(answer);
       }
     }
     if (!missing.empty()) {
@@ -179,18 +233,20 @@ struct Delete {
 
 struct Peek {
   Target target;
-  std::uint64_t id = 0;
+  const CLI::Option* by_id = nullptr;
   std::string tube = "default";
   std::string state = "ready";
   bool json = false;
 
   void run() const {
     check_tube(tube);
-    BeanstalkClient client = connect(target);
-    if (id != 0) {
-      print_job(expect(client.ask(fmt::format("peek {}", id)), "FOUND"), json);
+    if (const std::optional<std::string> id = said(by_id)) {
+      const std::string line = fmt::format("peek {}", number_of(*id, "ID"));
+      BeanstalkClient client = connect(target);
+      print_job(expect(client.ask(line), "FOUND"), json);
       return;
     }
+    BeanstalkClient client = connect(target);
     expect(client.ask("use " + tube), "USING");
     print_job(expect(client.ask("peek-" + state), "FOUND"), json);
   }
@@ -220,16 +276,16 @@ std::string field(const std::vector<std::pair<std::string, std::string>>& fields
 
 struct Stats {
   Target target;
-  std::string tube;
-  std::uint64_t job = 0;
+  const CLI::Option* by_tube = nullptr;
+  const CLI::Option* by_job = nullptr;
 
   void run() const {
     std::string line = "stats";
-    if (!tube.empty()) {
-      check_tube(tube);
-      line = "stats-tube " + tube;
-    } else if (job != 0) {
-      line = fmt::format("stats-job {}", job);
+    if (const std::optional<std::string> tube = said(by_tube)) {
+      check_tube(*tube);
+      line = "stats-tube " + *tube;
+    } else if (const std::optional<std::string> job = said(by_job)) {
+      line = fmt::format("stats-job {}", number_of(*job, "--job"));
     }
     BeanstalkClient client = connect(target);
     const auto fields = fields_of(expect(client.ask(line), "OK").body);
@@ -256,6 +312,7 @@ struct List {
       const std::string tube = line.substr(2);
       const Answer answer = value_or_fail(client.ask("stats-tube " + tube), kServerError);
       if (answer.is("NOT_FOUND")) continue;  // It has gone since.
+      if (!answer.is("OK")) throw failure_of(answer);
       const auto fields = fields_of(answer.body);
       std::vector<std::string> values;
       for (const char* key : kKeys) values.push_back(field(fields, key));
@@ -285,7 +342,7 @@ void on_call(CLI::App* app, const char* name, std::shared_ptr<Verb> verb, int& s
     try {
       verb->run();
     } catch (const Failure& failure) {
-      fmt::print(stderr, "carillon {}: {}\n", name, failure.message);
+      print_error(fmt::format("carillon {}: {}", name, failure.message));
       status = failure.status;
     }
   });
@@ -302,7 +359,9 @@ void add_put(CLI::App& program, int& status) {
                   "How long a worker may have it; whole seconds, rounded up, at least one")
       ->capture_default_str()
       ->type_name("TIME");
-  app->add_option("-p,--priority", verb->priority, "0 is the most urgent")->capture_default_str();
+  app->add_option("-p,--priority", verb->priority, "0 is the most urgent")
+      ->capture_default_str()
+      ->type_name("N");
   app->add_option("BODY", verb->body, "The body; - or nothing: standard input")->type_name("");
   on_call(app, "put", verb, status);
 }
@@ -329,7 +388,7 @@ void add_reserve(CLI::App& program, int& status) {
 void add_delete(CLI::App& program, int& status) {
   auto verb = std::make_shared<Delete>();
   CLI::App* app = add_verb(program, "delete", "Delete jobs", verb->target);
-  app->add_option("ID", verb->ids, "Their ids")->required()->type_name("");
+  app->add_option("ID", verb->words, "Their ids")->required()->type_name("");
   on_call(app, "delete", verb, status);
 }
 
@@ -338,7 +397,9 @@ void add_peek(CLI::App& program, int& status) {
   CLI::App* app = add_verb(
       program, "peek", "Print a job without reserving it: that with the id, or the next of a tube",
       verb->target);
-  CLI::Option* id = app->add_option("ID", verb->id, "Its id")->type_name("");
+  // Text, read by number_of().
+  CLI::Option* id = app->add_option("ID", "Its id")->type_name("")->expected(1);
+  verb->by_id = id;
   app->add_option("-t,--tube", verb->tube, "Tube to look into")
       ->capture_default_str()
       ->excludes(id);
@@ -355,8 +416,12 @@ void add_stats(CLI::App& program, int& status) {
   auto verb = std::make_shared<Stats>();
   CLI::App* app = add_verb(program, "stats", "Print the statistics of the server, a tube or a job",
                            verb->target);
-  CLI::Option* tube = app->add_option("-t,--tube", verb->tube, "Of this tube");
-  app->add_option("-j,--job", verb->job, "Of the job with this id")->excludes(tube);
+  CLI::Option* tube = app->add_option("-t,--tube", "Of this tube")->type_name("TEXT")->expected(1);
+  verb->by_tube = tube;
+  verb->by_job = app->add_option("-j,--job", "Of the job with this id")
+                     ->type_name("N")
+                     ->expected(1)
+                     ->excludes(tube);
   on_call(app, "stats", verb, status);
 }
 

@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
+#include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/server/server.h"
 
@@ -44,10 +46,16 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  carillon::app::take_standard_descriptors();
+  int status = carillon::app::kServerError;
   try {
-    return run(argc, argv);
+    status = run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "carillon: {}\n", error.what());
-    return carillon::app::kServerError;
+    // A failed write to standard output may have thrown: it is reported below.
+    if (std::ferror(stdout) == 0) {
+      carillon::app::print_error(std::string("carillon: ") + error.what());
+    }
   }
+  if (carillon::app::flush_output()) return status;
+  return status == carillon::app::kOk ? carillon::app::kServerError : status;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/server/options.h"
 #include "carillon/server/server.h"
@@ -146,7 +147,7 @@ server::Server::Log make_log(const std::string& level) {
 int serve(const CommandLine& line) {
   Result<ServerOptions> options = options_of(line);
   if (!options) {
-    fmt::print(stderr, "carillon serve: {}\n", options.error().message);
+    print_error("carillon serve: " + options.error().message);
     return kUsage;
   }
   if (line.print_config) {

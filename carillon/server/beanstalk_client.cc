@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -20,16 +22,54 @@ constexpr std::size_t kMaxLine = 1024;
 Error gone(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 /// The size of the body that `line` announces: its last number, if it is an answer that has one.
-Result<std::size_t> announced_size(std::string_view line, bool& has_body) {
-  has_body = line.starts_with("RESERVED ") || line.starts_with("FOUND ") || line.starts_with("OK ");
-  if (!has_body) return std::size_t{0};
-  const std::string_view digits = line.substr(line.rfind(' ') + 1);
-  std::size_t size = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
-    return Error{ErrorCode::kCorrupt, "no size in the answer '" + std::string(line) + "'"};
+/// No job is larger, and no statistics are.
+constexpr std::size_t kMaxBody = std::size_t{1} << 30;
+
+Error nonsense(std::string_view what) {
+  return {ErrorCode::kCorrupt, "the server answered nonsense: " + std::string(what)};
+}
+
+bool read_number(std::string_view digits, std::uint64_t& number) noexcept {
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, number);
+  return error == std::errc() && end == last;
+}
+
+/// Of the answers that carry numbers: how many, the last of them the size of a body if `has_body`.
+struct Shape {
+  std::string_view word;
+  int numbers;
+  bool has_body;
+};
+constexpr Shape kShapes[] = {{"RESERVED", 2, true},  {"FOUND", 2, true},   {"OK", 1, true},
+                             {"INSERTED", 1, false}, {"KICKED", 1, false}, {"WATCHING", 1, false}};
+
+/// The size of the body that the line announces; none if it is of those without.
+Result<std::optional<std::size_t>> announced_size(std::string_view line) {
+  const std::string_view word = line.substr(0, line.find(' '));
+  const Shape* const shape =
+      std::find_if(std::begin(kShapes), std::end(kShapes),
+                   [&](const Shape& candidate) { return candidate.word == word; });
+  // KICKED stands alone as the answer to kick-job.
+  if (shape == std::end(kShapes) || line == "KICKED") return std::optional<std::size_t>();
+  std::uint64_t number = 0;
+  std::string_view rest = line.substr(word.size());
+  for (int i = 0; i < shape->numbers; ++i) {
+    if (!rest.starts_with(' ')) return nonsense("'" + std::string(line) + "' lacks a number");
+    rest.remove_prefix(1);
+    const std::string_view digits = rest.substr(0, rest.find(' '));
+    if (!read_number(digits, number)) {
+      return nonsense("no number is '" + std::string(digits) + "' in '" + std::string(line) + "'");
+    }
+    rest.remove_prefix(digits.size());
   }
-  return size;
+  if (!rest.empty()) return nonsense("'" + std::string(line) + "' has too many words");
+  if (!shape->has_body) return std::optional<std::size_t>();
+  if (number > kMaxBody) {
+    return nonsense("'" + std::string(line) + "' announces more than the " +
+                    std::to_string(kMaxBody) + " bytes of any job");
+  }
+  return std::optional<std::size_t>(number);
 }
 
 }  // namespace
@@ -93,11 +133,10 @@ Result<BeanstalkClient::Answer> BeanstalkClient::read_answer(Span timeout) {
   if (!line) return std::move(line).error();
   Answer answer;
   answer.line = std::move(*line);
-  bool has_body = false;
-  Result<std::size_t> size = announced_size(answer.line, has_body);
+  Result<std::optional<std::size_t>> size = announced_size(answer.line);
   if (!size) return std::move(size).error();
-  if (has_body) {
-    Result<std::string> body = take_body(*size, timeout_);
+  if (size->has_value()) {
+    Result<std::string> body = take_body(**size, timeout_);
     if (!body) return std::move(body).error();
     answer.body = std::move(*body);
   }
@@ -140,7 +179,7 @@ Result<std::string> BeanstalkClient::take_line(Span timeout) {
       input_.erase(0, end + 2);
       return line;
     }
-    if (input_.size() > kMaxLine) return Error{ErrorCode::kCorrupt, "an answer without an end"};
+    if (input_.size() > kMaxLine) return nonsense("a line without an end");
     Result<bool> more = fill(timeout);
     if (!more) return std::move(more).error();
     if (!*more) return gone("the server closed the connection");
@@ -154,7 +193,7 @@ Result<std::string> BeanstalkClient::take_body(std::size_t size, Span timeout) {
     if (!*more) return gone("the server closed the connection");
   }
   if (input_.compare(size, 2, "\r\n") != 0) {
-    return Error{ErrorCode::kCorrupt, "a body without CRLF behind it"};
+    return nonsense("a body without CRLF behind it");
   }
   std::string body = input_.substr(0, size);
   input_.erase(0, size + 2);

@@ -27,7 +27,7 @@ Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units,
                            std::string_view what) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return malformed(text, what);
+  if (error != std::errc() || text.front() == '-') return malformed(text, what);
   const std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
   for (const Unit& unit : units) {
     if (unit.name != name) continue;
@@ -39,6 +39,16 @@ Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units,
 }
 
 }  // namespace
+
+Result<std::uint64_t> parse_count(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return malformed(text,
+                     error == std::errc::result_out_of_range ? "a number of 64 bits" : "a number");
+  }
+  return number;
+}
 
 Result<Span> parse_duration(std::string_view text) {
   Result<std::int64_t> ms = parse(text, kDurations, "a duration (500ms, 30s, 5m, 2h, 1d)");

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Durations and sizes as people write them: 500ms, 30s, 5m, 2h, 1d; 64KiB, 16MiB, 1GiB.
+/// Numbers, durations and sizes as people write them: 500ms, 30s, 5m, 2h, 1d; 64KiB, 16MiB, 1GiB.
 
 #include <cstdint>
 #include <string>
@@ -12,6 +12,9 @@
 #include "carillon/base/time.h"
 
 namespace carillon::server {
+
+/// A whole number in decimal digits and nothing else.
+[[nodiscard]] Result<std::uint64_t> parse_count(std::string_view text);
 
 /// A whole number and a unit: ms, s, m, h or d. A bare number counts seconds, as on the wire.
 [[nodiscard]] Result<Span> parse_duration(std::string_view text);

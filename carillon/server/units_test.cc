@@ -26,15 +26,27 @@ TEST(Units, ReadsSizes) {
   EXPECT_EQ(*parse_size("2G"), std::uint64_t{2} << 30);
 }
 
+TEST(Units, CountsAreDecimalDigitsAndNothingElse) {
+  EXPECT_EQ(*parse_count("0"), 0U);
+  EXPECT_EQ(*parse_count("010"), 10U);  // Not octal.
+  EXPECT_EQ(*parse_count("18446744073709551615"), 18'446'744'073'709'551'615U);
+  for (const char* text : {"", "-1", "-0", "+1", " 1", "1 ", "0x10", "1e3", "1.0", "1s",
+                           "18446744073709551616", "-18446744073709551615"}) {
+    const Result<std::uint64_t> count = parse_count(text);
+    ASSERT_FALSE(count) << text;
+    EXPECT_NE(count.error().message.find("'" + std::string(text) + "'"), std::string::npos);
+  }
+}
+
 TEST(Units, RefusesWhatIsNeitherAndQuotesIt) {
-  for (const char* text : {"", "s", "-1s", "1.5s", "1 s", "5min", "10x", "99999999999999999999s",
-                           "9223372036854775807d", "ms"}) {
+  for (const char* text : {"", "s", "-1s", "-0s", "0x5s", "1.5s", "1 s", "5min", "10x",
+                           "99999999999999999999s", "9223372036854775807d", "ms"}) {
     const Result<Span> span = parse_duration(text);
     ASSERT_FALSE(span) << text;
     EXPECT_EQ(span.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(span.error().message.find("'" + std::string(text) + "'"), std::string::npos);
   }
-  for (const char* text : {"", "K", "-1", "1.5M", "64kb", "9223372036854775807G"}) {
+  for (const char* text : {"", "K", "-1", "-0", "1.5M", "64kb", "9223372036854775807G"}) {
     EXPECT_FALSE(parse_size(text)) << text;
   }
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// What the program writes: results on standard output, what went wrong on standard error.
+
+#include <string_view>
+
+namespace carillon::app {
+
+/// Makes sure that descriptors 0, 1 and 2 are taken, so that a socket never becomes one of them.
+/// Reading or writing one that was closed stays an error. Call it before anything is opened.
+void take_standard_descriptors() noexcept;
+
+/// Writes `message` and a line feed on standard error. What cannot be written is lost: there is
+/// nowhere else to say so.
+void print_error(std::string_view message) noexcept;
+
+/// Writes out everything printed so far. False if any of it could not be written; says so on
+/// standard error the first time.
+[[nodiscard]] bool flush_output() noexcept;
+
+}  // namespace carillon::app
