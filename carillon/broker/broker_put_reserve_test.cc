@@ -257,6 +257,19 @@ TEST(BrokerPutReserve, AClosedSessionsJobsAreReadyAtOnceAndNoCounterRises) {
   EXPECT_EQ(history.timeouts + history.releases + history.kicks + history.buries, 0U);
 }
 
+// postel-sh #126: one tube's herd does not hold up another's worker.
+TEST(BrokerPutReserve, AHerdInOneTubeDoesNotHoldUpAnother) {
+  World world;
+  const SessionId s = world.connect();
+  const SessionId worker_of_b = world.connect_bare();
+  world.watch(worker_of_b, "b");
+  for (int i = 0; i < 500; ++i) world.put_id(s, "a", seconds(10), 0, seconds(60), "a");
+  EXPECT_FALSE(world.reserve(worker_of_b));
+  const JobId id = world.put_id(s, "b", seconds(10), 9, seconds(60), "b");
+  world.pass(seconds(10));
+  EXPECT_EQ(world.answer(worker_of_b)->id, id);
+}
+
 TEST(BrokerPutReserve, LimitsAreAnsweredAndChangeNothing) {
   BrokerOptions options;
   options.max_jobs_in_memory = 2;

@@ -78,6 +78,20 @@ TEST_F(BrokerRecovery, AReservationWhoseReplyWasNotSentIsDropped) {
   EXPECT_EQ(world.stats_job(1).state, JobState::kReady);
 }
 
+TEST_F(BrokerRecovery, SoIsOneThatWasGivenUpBeforeItWasTold) {
+  world.put(other, "default", "x");
+  world.submit();
+  EXPECT_FALSE(world.poll(s));
+  const SessionId third = world.connect();
+  // The client pipelined a release of the id that it guessed, and another got the job.
+  world.release(s, 1);
+  world.by_id(third, Verb::kReserveJob, 1);
+  world.submit();
+  world.fail_commits(1);
+  world.finish_recovery();
+  EXPECT_EQ(world.stats_job(1).state, JobState::kReady);
+}
+
 TEST_F(BrokerRecovery, AFailedDeleteReleaseOrBuryLeavesTheJobWithItsHolder) {
   for (const Verb verb : {Verb::kDelete, Verb::kRelease, Verb::kBury}) {
     const JobId id = durable_job();

@@ -81,6 +81,21 @@ TEST(BrokerRestart, AReleaseWithoutDelayKeepsItsNewPriority) {
   EXPECT_EQ(world.poll(s)->id, a);
 }
 
+// pulsar #20638: consumed and acknowledged is not delivered again.
+TEST(BrokerRestart, ADeletedJobStaysDeleted) {
+  World world;
+  const SessionId s = world.connect();
+  const JobId a = world.put_id(s, "a");
+  ASSERT_EQ(world.poll(s)->id, a);
+  world.del(s, a);
+  const JobId b = world.put_id(s, "b", seconds(10));
+  world.del(s, b);
+  world.restart(seconds(20));
+  EXPECT_EQ(world.poll(world.connect())->answer, Answer::kTimedOut);
+  EXPECT_FALSE(world.exists(a));
+  EXPECT_FALSE(world.exists(b));
+}
+
 TEST(BrokerRestart, AReservedJobIsReadyAgain) {
   World world;
   const SessionId s = world.connect();
