@@ -14,7 +14,7 @@ namespace {
 
 static_assert(kLineLimit <= std::numeric_limits<std::uint8_t>::max());
 
-constexpr std::size_t npos = std::string_view::npos;
+constexpr std::size_t kNowhere = std::string_view::npos;
 
 /// A body up to this size gets all its memory when it is announced.
 constexpr std::uint32_t kEagerBody = std::uint32_t{1} << 20;
@@ -34,11 +34,11 @@ constexpr std::array<bool, 256> kNameBytes = [] {
 std::size_t find_crlf(std::string_view bytes, std::size_t from = 0) noexcept {
   while (from < bytes.size()) {
     const std::size_t lf = bytes.find('\n', from);
-    if (lf == npos) return npos;
+    if (lf == kNowhere) return kNowhere;
     if (lf > 0 && bytes[lf - 1] == '\r') return lf - 1;
     from = lf + 1;
   }
-  return npos;
+  return kNowhere;
 }
 
 /// Takes spaces and then a decimal number from the front of `text`. False, with `text` in no
@@ -72,7 +72,7 @@ bool take_last_number(std::string_view text, Number& number) noexcept {
 /// count wraps to a huge one, which means "all".
 bool take_kick_count(std::string_view text, std::uint64_t& count) noexcept {
   const std::size_t first = text.find_first_not_of(" \t\n\v\f\r");
-  if (first == npos) return false;
+  if (first == kNowhere) return false;
   text.remove_prefix(first);
   const bool negative = text.front() == '-';
   if (negative || text.front() == '+') text.remove_prefix(1);
@@ -237,7 +237,7 @@ bool Parser::next_line(std::string_view& bytes, std::string_view& line) {
   if (line_size_ == 0) {
     const std::string_view window = bytes.substr(0, kLineLimit);
     const std::size_t end = find_crlf(window);
-    if (end != npos) {
+    if (end != kNowhere) {
       line = window.substr(0, end);
       bytes.remove_prefix(end + 2);
       return true;
@@ -248,7 +248,7 @@ bool Parser::next_line(std::string_view& bytes, std::string_view& line) {
   std::memcpy(line_.data() + kept, bytes.data(), taken);
   const std::string_view window(line_.data(), kept + taken);
   const std::size_t end = find_crlf(window, kept);
-  if (end != npos) {
+  if (end != kNowhere) {
     line = window.substr(0, end);
     bytes.remove_prefix(end + 2 - kept);
     line_size_ = 0;
@@ -271,7 +271,7 @@ bool Parser::swallow_line(std::string_view& bytes) {
     return true;
   }
   const std::size_t end = find_crlf(bytes);
-  if (end != npos) {
+  if (end != kNowhere) {
     bytes.remove_prefix(end + 2);
     return true;
   }
@@ -283,7 +283,7 @@ bool Parser::swallow_line(std::string_view& bytes) {
 /// Decodes a line. Returns true if `request` is complete, false if the body of a put follows.
 bool Parser::begin(std::string_view line, Request& request) {
   request.refusal.reset();
-  if (line.find('\0') != npos) {
+  if (line.find('\0') != kNowhere) {
     refuse(request, Refusal::kBadFormat);
     return true;
   }
