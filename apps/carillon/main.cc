@@ -15,17 +15,18 @@
 namespace {
 
 constexpr const char* kDescription =
-    "Durable delayed jobs: a server that speaks beanstalkd's protocol, and a client for it.";
+    "Durable delayed jobs: a server that speaks beanstalkd's protocol, and a client\nfor it.";
 constexpr const char* kFooter =
-    "\nDurations: 500ms, 30s, 5m, 2h, 1d; a bare number is seconds. Sizes: 65535, 64KiB, 16MiB, "
-    "1GiB.\n"
-    "Exit status: 0 done; 1 not found, or nothing in time; 2 wrong usage; 3 cannot connect, or an\n"
-    "error of the server.";
+    "\nDurations: 500ms, 30s, 5m, 2h, 1d; a bare number is seconds.\n"
+    "Sizes: 65535, 64KiB, 16MiB, 1GiB.\n"
+    "Exit status: 0 done; 1 not found, or nothing in time; 2 wrong usage; 3 cannot\n"
+    "connect, an error of the server, or output that cannot be written.";
 
 int run(int argc, char** argv) {
   CLI::App program{kDescription, "carillon"};
   program.require_subcommand(0, 1);
   program.footer(kFooter);
+  program.formatter(carillon::app::make_help_formatter());  // The verbs inherit it.
   int status = carillon::app::kOk;
   carillon::app::add_serve(program, status);
   carillon::app::add_client_verbs(program, status);

@@ -9,8 +9,54 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 namespace carillon::app {
+namespace {
+
+constexpr std::size_t kHelpWidth = 80;
+constexpr std::size_t kHelpColumn = 30;
+
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(kHelpColumn); }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(option->get_description());
+  }
+  std::string make_subcommand(const CLI::App* verb) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, verb->get_name(), wrapped(verb->get_description()), kHelpColumn);
+    return out.str();
+  }
+
+ private:
+  /// With line feeds between words; the base class indents what is behind them.
+  static std::string wrapped(const std::string& text) {
+    std::istringstream words(text);
+    std::string out;
+    std::size_t column = 0;
+    for (std::string word; words >> word;) {
+      if (column > 0 && column + 1 + word.size() > kHelpWidth - kHelpColumn) {
+        out += '\n';
+        column = 0;
+      } else if (column > 0) {
+        out += ' ';
+        ++column;
+      }
+      out += word;
+      column += word.size();
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> make_help_formatter() {
+  return std::make_shared<HelpFormatter>();
+}
 
 void take_standard_descriptors() noexcept {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -4,9 +4,14 @@
 /// \file
 /// What the program writes: results on standard output, what went wrong on standard error.
 
+#include <CLI/CLI.hpp>
+#include <memory>
 #include <string_view>
 
 namespace carillon::app {
+
+/// Lays out --help in 80 columns.
+[[nodiscard]] std::shared_ptr<CLI::FormatterBase> make_help_formatter();
 
 /// Makes sure that descriptors 0, 1 and 2 are taken, so that a socket never becomes one of them.
 /// Reading or writing one that was closed stays an error. Call it before anything is opened.
