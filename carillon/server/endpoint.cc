@@ -104,9 +104,19 @@ Result<void> remove_stale_socket(const Endpoint& endpoint) {
   if (!S_ISSOCK(status.st_mode)) {
     return Error{ErrorCode::kAlreadyExists, endpoint.path + " exists and is not a socket"};
   }
-  Result<FileDescriptor> probe = connect_to(endpoint, std::chrono::seconds(1));
-  if (probe) {
+  Result<sockaddr_un> address = unix_address(endpoint);
+  if (!address) return std::move(address).error();
+  FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!probe.is_open()) return system_error("socket");
+  const bool connected =
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
+  // EAGAIN: its queue is full, so there is one.
+  if (connected || errno == EAGAIN || errno == EINPROGRESS) {
     return Error{ErrorCode::kAlreadyExists, endpoint.path + ": another server listens there"};
+  }
+  if (errno == ENOENT) return {};
+  if (errno != ECONNREFUSED) {
+    return system_error(endpoint.path + " exists, and whether a server listens there is unknown");
   }
   if (unlink(endpoint.path.c_str()) != 0 && errno != ENOENT) return system_error("unlink");
   return {};
@@ -124,8 +134,12 @@ Result<std::vector<ListeningSocket>> listen_on_unix(const Endpoint& endpoint) {
       ::listen(fd.get(), kBacklog) != 0) {
     return system_error("listen on " + endpoint.to_string());
   }
+  struct stat status{};
+  if (lstat(endpoint.path.c_str(), &status) != 0) {
+    return system_error("listen on " + endpoint.to_string());
+  }
   std::vector<ListeningSocket> sockets;
-  sockets.push_back({std::move(fd), endpoint});
+  sockets.push_back({std::move(fd), endpoint, status.st_dev, status.st_ino});
   return sockets;
 }
 
@@ -198,6 +212,12 @@ void FileDescriptor::reset() noexcept {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+bool ListeningSocket::owns_path() const noexcept {
+  struct stat status{};
+  return at.is_unix() && lstat(at.path.c_str(), &status) == 0 && status.st_dev == device &&
+         status.st_ino == inode;
+}
+
 Result<std::vector<ListeningSocket>> listen_on(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return listen_on_unix(endpoint);
   Result<AddressList> addresses = resolve(endpoint, AI_PASSIVE);
@@ -222,7 +242,7 @@ Result<std::vector<ListeningSocket>> listen_on(const Endpoint& endpoint) {
       continue;  // A machine without IPv6 still resolves localhost to ::1.
     }
     Endpoint at = bound_endpoint(fd.get());
-    sockets.push_back({std::move(fd), std::move(at)});
+    sockets.push_back({std::move(fd), std::move(at), 0, 0});
     if (endpoint.port == 0) break;  // One port, not one for each address.
   }
   if (sockets.empty()) return last;

@@ -4,6 +4,8 @@
 /// \file
 /// Addresses to listen on and to connect to, and the sockets that come of them.
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -49,10 +51,16 @@ class FileDescriptor {
 struct ListeningSocket {
   FileDescriptor fd;
   Endpoint at;  ///< With the port that the system chose if 0 was asked for.
+  /// Which file that of a UNIX socket is: another server may have taken its path since.
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  /// Whether the path of the UNIX socket leads to it still.
+  [[nodiscard]] bool owns_path() const noexcept;
 };
 
 /// Listens, non-blocking, on every address that `endpoint` stands for (localhost may be two). A
-/// UNIX socket that nobody answers on is replaced; one in use is an error.
+/// UNIX socket that nobody listens on is replaced; one in use, however busy, is an error.
 [[nodiscard]] Result<std::vector<ListeningSocket>> listen_on(const Endpoint& endpoint);
 
 /// Connects, blocking, within `timeout`. The socket is left blocking.

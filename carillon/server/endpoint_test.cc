@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace carillon::server {
 namespace {
@@ -91,6 +94,46 @@ TEST_F(UnixEndpoint, OneInUseIsAnError) {
   const Result<std::vector<ListeningSocket>> again = listen_on(at_);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, ErrorCode::kAlreadyExists);
+}
+
+TEST_F(UnixEndpoint, OneWhoseQueueIsFullIsInUse) {
+  const FileDescriptor busy(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  at_.path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const auto* const where = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(bind(busy.get(), where, sizeof address), 0);
+  ASSERT_EQ(listen(busy.get(), 0), 0);
+  std::vector<FileDescriptor> waiting;
+  do {
+    waiting.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    ASSERT_LT(waiting.size(), 100U);
+  } while (connect(waiting.back().get(), where, sizeof address) == 0);
+  ASSERT_EQ(errno, EAGAIN);
+  const Result<std::vector<ListeningSocket>> again = listen_on(at_);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::exists(at_.path));
+}
+
+TEST_F(UnixEndpoint, OneOfAnotherTypeIsLeftAlone) {
+  const FileDescriptor other(socket(AF_UNIX, SOCK_DGRAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  at_.path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_FALSE(listen_on(at_));
+  EXPECT_TRUE(std::filesystem::exists(at_.path));
+}
+
+TEST_F(UnixEndpoint, ItsPathIsItsOwnUntilAnotherTakesIt) {
+  const Result<std::vector<ListeningSocket>> sockets = listen_on(at_);
+  ASSERT_TRUE(sockets);
+  EXPECT_TRUE(sockets->front().owns_path());
+  std::filesystem::rename(at_.path, at_.path + ".old");  // Keeps its inode from being reused.
+  EXPECT_FALSE(sockets->front().owns_path());
+  ASSERT_TRUE(listen_on(at_));
+  EXPECT_FALSE(sockets->front().owns_path());
 }
 
 TEST_F(UnixEndpoint, AnotherKindOfFileIsLeftAlone) {

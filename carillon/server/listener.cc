@@ -33,7 +33,7 @@ bool is_shortage(int error) noexcept {
 Listener::Listener(boost::asio::io_context& loop, ListeningSocket socket,
                    std::function<void(FileDescriptor)> on_accept,
                    std::function<void(LogLevel, std::string_view)> log)
-    : at_(std::move(socket.at)),
+    : origin_{{}, std::move(socket.at), socket.device, socket.inode},
       socket_(loop, socket.fd.release()),
       pause_(loop),
       on_accept_(std::move(on_accept)),
@@ -46,7 +46,7 @@ void Listener::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   pause_.cancel();
-  if (at_.is_unix()) ::unlink(at_.path.c_str());
+  if (origin_.owns_path()) ::unlink(at().path.c_str());
 }
 
 void Listener::wait() {
@@ -63,7 +63,7 @@ void Listener::accept_some() {
         ::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.is_open()) {
       paused_before_ = false;
-      set_options(fd.get(), !at_.is_unix());
+      set_options(fd.get(), !at().is_unix());
       on_accept_(std::move(fd));
       continue;
     }
@@ -71,7 +71,7 @@ void Listener::accept_some() {
     if (error == EAGAIN || error == EWOULDBLOCK) break;
     if (!is_shortage(error)) continue;  // That one client went away again.
     if (!std::exchange(paused_before_, true)) {
-      log_(LogLevel::kError, fmt::format("{}: accepting pauses: {}", at_.to_string(),
+      log_(LogLevel::kError, fmt::format("{}: accepting pauses: {}", at().to_string(),
                                          std::generic_category().message(error)));
     }
     pause_.expires_after(kPause);

@@ -24,7 +24,8 @@ class Listener {
  public:
   static constexpr auto kPause = std::chrono::milliseconds(100);
 
-  /// Files whose path a UNIX socket had are removed when it closes.
+  /// The file of a UNIX socket is removed when it closes, unless another server has taken its
+  /// path since.
   Listener(boost::asio::io_context& loop, ListeningSocket socket,
            std::function<void(FileDescriptor)> on_accept,
            std::function<void(LogLevel, std::string_view)> log);
@@ -32,14 +33,14 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  [[nodiscard]] const Endpoint& at() const noexcept { return at_; }
+  [[nodiscard]] const Endpoint& at() const noexcept { return origin_.at; }
   void close();
 
  private:
   void wait();
   void accept_some();
 
-  const Endpoint at_;
+  const ListeningSocket origin_;  // Its descriptor is socket_'s.
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer pause_;
   std::function<void(FileDescriptor)> on_accept_;
