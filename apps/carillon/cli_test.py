@@ -299,11 +299,70 @@ class Serve(unittest.TestCase):
                                      ("partitions = 0\n", [], "1 to 64"),
                                      ("", ["--partitions", "65"], "1 to 64"),
                                      ("", ["--horizon", "soon"], "'soon'"),
-                                     ("", ["--memory", "--data", "x"], "memory and data")]:
+                                     ("", ["--memory", "--data", "x"], "memory and data"),
+                                     ("", ["--memory", "--data", "carillon-data"],
+                                      "memory and data"),
+                                     ('data = "a\\u0000b"\n', [], ":1: data: has a NUL byte")]:
             status, out, err = self.serve(config, *words)
             self.assertEqual((status, out), (2, ""), (config, words))
             self.assertIn(named, err)
-        self.assertEqual(run("serve", "--config", "/nowhere/c.toml")[0], 2)
+        for path in ["/nowhere/c.toml", "/tmp", ""]:
+            status, out, err = run("serve", "--config", path)
+            self.assertEqual((status, out), (2, ""), path)
+            self.assertIn(f"'{path}' cannot be read", err)
+
+    def test_printed_configuration_of_memory_gives_itself(self):
+        status, out, _ = run("serve", "--memory", "--print-config")
+        self.assertEqual(status, 0)
+        self.assertEqual(self.serve(out, "--print-config"), (0, out, ""))
+
+    def start_limited(self, setup, *words):
+        """`serve` after `setup` in the shell; returns (exit status, standard error)."""
+        done = subprocess.run(["bash", "-c", f'{setup}; exec "$@"', "-", BINARY, "serve",
+                               "--listen", "127.0.0.1:0", *words], capture_output=True,
+                              timeout=LIMIT_S, check=False)
+        return done.returncode, done.stderr.decode()
+
+    def test_too_few_files_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, err = self.start_limited("ulimit -n 64", "--data", folder + "/jobs")
+            self.assertEqual(status, 3)
+            self.assertIn("limit of open files (ulimit -n) is 64, at least 256 are needed", err)
+            self.assertFalse(os.path.exists(folder + "/jobs"))
+
+    def test_a_folder_that_is_none_is_not_called_in_use(self):
+        with tempfile.NamedTemporaryFile() as file:
+            status, err = self.start_limited("true", "--data", file.name)
+            self.assertEqual(status, 3)
+            self.assertIn(file.name, err)
+            self.assertNotIn("in use", err)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_a_folder_of_another_user_is_not_called_in_use(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data", folder],
+                                  user=65534, capture_output=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("Permission denied", done.stderr.decode())
+            self.assertNotIn("in use", done.stderr.decode())
+
+    def test_signals_during_the_start_are_acted_upon_after_it(self):
+        # They are there before the program is, held back by the mask that it inherits: it has to
+        # let them in, once it can act upon them.
+        for signals in [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM], [signal.SIGINT]]:
+            with tempfile.TemporaryDirectory() as folder:
+                def pend(signals=signals):
+                    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+                    for number in signals:
+                        os.kill(os.getpid(), number)
+
+                done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data",
+                                       folder + "/jobs"], preexec_fn=pend, capture_output=True,
+                                      timeout=LIMIT_S, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(b"listens on", done.stderr)
+                self.assertIn(b"stopped", done.stderr)
 
     def test_a_start_that_fails_ends_with_3_and_says_why(self):
         status, _, err = run("serve", "--data", "/nowhere/at/all", "--listen", "127.0.0.1:0")
@@ -316,6 +375,14 @@ class Serve(unittest.TestCase):
         _, config, _ = run("serve", "--print-config")
         for line in config.splitlines():
             self.assertIn("--" + line.split(" = ")[0], out)
+
+    def test_help_fits_a_terminal(self):
+        for words in [[], *[[verb] for verb in ["serve", "put", "reserve", "delete", "peek",
+                                                "stats", "ls", "version"]]]:
+            status, out, _ = run(*words, "--help")
+            self.assertEqual(status, 0)
+            for line in out.splitlines():
+                self.assertLessEqual(len(line), 80, line)
 
     def test_reference_page_tells_every_option_with_its_default(self):
         with open(os.path.join(ROOT, "docs/reference/config.md"), encoding="utf-8") as page:

@@ -24,7 +24,7 @@ using server::ServerOptions;
 
 /// What was said on the command line, by option name.
 struct CommandLine {
-  std::string config;
+  const CLI::Option* config = nullptr;
   std::map<std::string, std::vector<std::string>, std::less<>> values;
   bool print_config = false;
 };
@@ -72,8 +72,9 @@ void add_options(CLI::App& verb, CommandLine& line) {
 /// The file first, then the command line over it.
 Result<ServerOptions> options_of(const CommandLine& line) {
   ServerOptions options;
-  if (!line.config.empty()) {
-    if (Result<void> loaded = server::load_config(line.config, options); !loaded) {
+  if (line.config->count() > 0) {
+    if (Result<void> loaded = server::load_config(line.config->results().back(), options);
+        !loaded) {
       return std::move(loaded).error();
     }
   }
@@ -119,6 +120,7 @@ std::string file_value(const Option& option, const ServerOptions& options) {
 /// The configuration as a file that would give it.
 void print_config(const ServerOptions& options) {
   for (const Option& option : server::option_table()) {
+    if (options.memory && option.name == "data") continue;  // They exclude each other.
     fmt::print("{} = {}\n", option.name, file_value(option, options));
   }
 }
@@ -171,12 +173,14 @@ int serve(const CommandLine& line) {
 void add_serve(CLI::App& program, int& status) {
   CLI::App* verb = program.add_subcommand("serve", "Run the server");
   verb->footer(
-      "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable, end.\n"
+      "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable,\nend.\n"
       "SIGUSR1: refuse puts with DRAINING from now on.\n"
-      "Every option can stand in the file of --config as NAME = VALUE (TOML); flags override it.");
+      "Every option can stand in the file of --config as NAME = VALUE (TOML); flags\n"
+      "override it.");
   auto line = std::make_shared<CommandLine>();
-  verb->add_option("--config", line->config, "TOML file with any of the options below")
-      ->type_name("FILE");
+  line->config = verb->add_option("--config", "TOML file with any of the options below")
+                     ->type_name("FILE")
+                     ->expected(1);
   add_options(*verb, *line);
   verb->add_flag("--print-config", line->print_config,
                  "Print the options as they would be used, as a file for --config, and end.");

@@ -6,13 +6,22 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <random>
+#include <system_error>
 
 namespace carillon::server {
 namespace {
 
 std::int64_t microseconds(const timeval& time) noexcept {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000 + time.tv_usec;
+}
+
+sigset_t held_signals() noexcept {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&held, signal);
+  return held;
 }
 
 }  // namespace
@@ -34,6 +43,22 @@ void describe_process(protocol::beanstalk::ServerStats& stats) {
 std::string random_id() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+SignalsHeldBack::SignalsHeldBack() noexcept {
+  const sigset_t held = held_signals();
+  pthread_sigmask(SIG_BLOCK, &held, nullptr);
+}
+
+SignalsHeldBack::~SignalsHeldBack() {
+  const sigset_t held = held_signals();
+  pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
+}
+
+Result<void> check_writable(const std::string& folder) {
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) == 0 || errno == ENOENT) return {};
+  return Error{ErrorCode::kIo, fmt::format("data folder {} cannot be written: {}", folder,
+                                           std::generic_category().message(errno))};
 }
 
 std::uint64_t raise_file_limit() noexcept {

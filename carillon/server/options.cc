@@ -5,10 +5,12 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
-#include <charconv>
-#include <fstream>
+#include <cerrno>
+#include <cstdio>
 #include <iterator>
 #include <limits>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 #include "carillon/base/check.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::size_t kMaxConfigSize = 1 << 20;
 constexpr std::uint64_t kHourMs = 3'600'000;
 /// Of numbers that have no limit of their own; the largest that TOML can say.
 constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -120,18 +123,21 @@ Error out_of_range(const Option& option, std::string_view value) {
           fmt::format("{}: {} is out of range ({})", option.name, value, option.limits())};
 }
 
+Error malformed(const Option& option, Error error) {
+  error.message += fmt::format(" ({})", option.limits());
+  return std::move(error).prefixed(option.name);
+}
+
 Result<void> set_number(const Option& option, ServerOptions& options, std::string_view value) {
   std::uint64_t parsed = 0;
   if (option.kind == Option::Kind::kSize) {
     Result<std::uint64_t> bytes = parse_size(value);
-    if (!bytes) return std::move(bytes).error().prefixed(option.name);
+    if (!bytes) return malformed(option, std::move(bytes).error());
     parsed = *bytes;
   } else {
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-    if (error != std::errc() || end != value.data() + value.size()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: '{}' is not a number", option.name, value)};
-    }
+    Result<std::uint64_t> count = parse_count(value);
+    if (!count) return malformed(option, std::move(count).error());
+    parsed = *count;
   }
   if (parsed < option.least || parsed > option.most) return out_of_range(option, value);
   options.*option.number = parsed;
@@ -140,7 +146,7 @@ Result<void> set_number(const Option& option, ServerOptions& options, std::strin
 
 Result<void> set_duration(const Option& option, ServerOptions& options, std::string_view value) {
   Result<Span> span = parse_duration(value);
-  if (!span) return std::move(span).error().prefixed(option.name);
+  if (!span) return malformed(option, std::move(span).error());
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
   if (std::cmp_less(ms, option.least) || std::cmp_greater(ms, option.most)) {
     return out_of_range(option, value);
@@ -159,6 +165,7 @@ Result<void> set_text(const Option& option, ServerOptions& options, std::string_
     return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", option.name)};
   }
   options.*option.text = value;
+  if (option.text == &ServerOptions::data) options.data_is_set = true;
   return {};
 }
 
@@ -207,6 +214,10 @@ Result<void> set_from_node(const Option& option, const toml::node& node, ServerO
 }  // namespace
 
 Result<void> Option::set(ServerOptions& options, std::string_view value) const {
+  // The operating system would take what is before it for the whole.
+  if (value.find('\0') != std::string_view::npos) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: has a NUL byte in it", name)};
+  }
   switch (kind) {
     case Kind::kFlag:
       if (value != "true" && value != "false") {
@@ -295,12 +306,24 @@ Result<void> parse_config(std::string_view text, std::string_view name, ServerOp
 }
 
 Result<void> load_config(const std::string& path, ServerOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return Error{ErrorCode::kNotFound,
-                 fmt::format("the configuration file {} cannot be read", path)};
+  const auto failed = [&](ErrorCode code, std::string_view why) {
+    return Error{code, fmt::format("the configuration file '{}' cannot be read: {}", path, why)};
+  };
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) {
+    return failed(ErrorCode::kNotFound, std::generic_category().message(errno));
   }
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text(kMaxConfigSize + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) {  // A folder, for one.
+    return failed(ErrorCode::kIo, std::generic_category().message(errno));
+  }
+  if (text.size() > kMaxConfigSize) {
+    return failed(ErrorCode::kInvalidArgument, "it has more than 1 MiB");
+  }
   return parse_config(text, path, options);
 }
 
@@ -308,7 +331,7 @@ Result<void> check_options(const ServerOptions& options) {
   if (options.listen.empty()) {
     return Error{ErrorCode::kInvalidArgument, "listen: there has to be an address"};
   }
-  if (options.memory && options.data != ServerOptions{}.data) {
+  if (options.memory && (options.data_is_set || options.data != ServerOptions{}.data)) {
     return Error{ErrorCode::kInvalidArgument, "memory and data exclude each other"};
   }
   return {};

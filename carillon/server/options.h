@@ -23,6 +23,7 @@ namespace carillon::server {
 struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
   std::string data = "carillon-data";
+  bool data_is_set = false;  ///< Somebody said so, if only the default.
   bool memory = false;
   std::uint64_t partitions = 1;
   std::uint64_t max_job_size = protocol::beanstalk::kDefaultMaxJobSize;
@@ -81,7 +82,7 @@ struct Option {
 /// Every option, in the order in which people read about them.
 [[nodiscard]] std::span<const Option> option_table();
 
-/// Sets what the TOML file at `path` says. An unknown key, a wrong type or a value out of range is
+/// Sets what the TOML file at `path`, of at most 1 MiB, says. An unknown key, a wrong type or a value out of range is
 /// an error that names the key, the line and the limit.
 Result<void> load_config(const std::string& path, ServerOptions& options);
 /// The same from text; `name` is for messages.

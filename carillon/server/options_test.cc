@@ -84,7 +84,7 @@ TEST(ServerOptions, UnknownKeyIsAnErrorThatNamesItAndItsLine) {
 TEST(ServerOptions, ValueOutOfRangeIsAnErrorThatNamesTheOptionAndTheLimit) {
   EXPECT_THAT(error_of("partitions = 65"), HasSubstr("partitions: 65 is out of range (1 to 64)"));
   EXPECT_THAT(error_of("partitions = 0"), HasSubstr("1 to 64"));
-  EXPECT_THAT(error_of("partitions = -1"), HasSubstr("'-1' is not a number"));
+  EXPECT_THAT(error_of("partitions = -1"), HasSubstr("'-1' is not a number (1 to 64)"));
   EXPECT_THAT(error_of("max-job-size = '2GiB'"), HasSubstr("0 to 1GiB"));
   EXPECT_THAT(error_of("horizon = '1ms'"), HasSubstr("horizon: 1ms is out of range (1s to 1d)"));
   EXPECT_THAT(error_of("log-level = 'loud'"), HasSubstr("debug, info, warning, error, off"));
@@ -115,6 +115,25 @@ TEST(ServerOptions, MemoryAndDataExcludeEachOther) {
   EXPECT_TRUE(check_options(options));
   options.data = "jobs";
   EXPECT_THAT(check_options(options).error().message, HasSubstr("memory and data"));
+  // Even if it is the default that is asked for.
+  ServerOptions said;
+  ASSERT_TRUE(parse_config("memory = true\ndata = 'carillon-data'", "c.toml", said));
+  EXPECT_THAT(check_options(said).error().message, HasSubstr("memory and data"));
+}
+
+TEST(ServerOptions, NulBytesAreRefusedAndTheKeyNamed) {
+  EXPECT_THAT(error_of(R"(data = "a\u0000b")"), HasSubstr("data: has a NUL byte"));
+  EXPECT_THAT(error_of(R"(listen = "unix:/tmp/a\u0000b")"), HasSubstr("listen: has a NUL byte"));
+  EXPECT_THAT(error_of(R"(listen = [":1", "a\u0000b:1"])"), HasSubstr("listen: has a NUL byte"));
+  EXPECT_THAT(error_of(R"(log-level = "info\u0000")"), HasSubstr("log-level: has a NUL byte"));
+}
+
+TEST(ServerOptions, WhatIsNoFileOfSettingsIsAnErrorThatNamesIt) {
+  ServerOptions options;
+  EXPECT_THAT(load_config("", options).error().message, HasSubstr("''"));
+  const std::string folder = testing::TempDir();
+  EXPECT_THAT(load_config(folder, options).error().message, HasSubstr(folder));
+  EXPECT_THAT(load_config("/dev/zero", options).error().message, HasSubstr("1 MiB"));
 }
 
 }  // namespace

@@ -34,8 +34,11 @@ constexpr auto kLinger = std::chrono::milliseconds(500);
 constexpr auto kLingerLook = std::chrono::milliseconds(10);
 /// What is left for the checkpoint when drain-timeout has passed while answers were being sent.
 constexpr auto kLastCheckpoint = std::chrono::seconds(2);
-/// Files that the store and the process itself need.
-constexpr std::uint64_t kReservedFiles = 1024;
+/// Files that the store and the process itself need: half of those there may be, within these.
+constexpr std::uint64_t kLeastReservedFiles = 160;
+constexpr std::uint64_t kMostReservedFiles = 1024;
+/// With fewer the server does not start.
+constexpr std::uint64_t kLeastFiles = 256;
 /// Refused connections are logged this often at most.
 constexpr Span kRefusalLogInterval = std::chrono::seconds(10);
 
@@ -134,13 +137,26 @@ class Server::Impl final : private ConnectionOwner {
 
 Result<void> Server::Impl::start() {
   std::signal(SIGPIPE, SIG_IGN);
+  // Opening the store may take long. A signal that comes meanwhile is acted upon by run(); none
+  // interrupts a thread of the store, ever.
+  const SignalsHeldBack held;
+  wait_for_signals();
   const std::uint64_t files = raise_file_limit();
-  const std::uint64_t usable = files > 2 * kReservedFiles ? files - kReservedFiles : files / 2;
+  if (files < kLeastFiles) {
+    return Error{ErrorCode::kLimitExceeded,
+                 fmt::format("the limit of open files (ulimit -n) is {}, at least {} are needed",
+                             files, kLeastFiles)};
+  }
+  const std::uint64_t usable =
+      files - std::clamp(files / 2, kLeastReservedFiles, kMostReservedFiles);
   max_connections_ = std::min(options_.max_connections, usable);
   if (max_connections_ < options_.max_connections) {
     log_(LogLevel::kWarning,
          fmt::format("max-connections is {}, but the limit of {} open files allows {}",
                      options_.max_connections, files, max_connections_));
+  }
+  if (!options_.memory) {
+    if (Result<void> writable = check_writable(options_.data); !writable) return writable;
   }
   PartitionGroup::Events events{
       [this](std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
@@ -156,7 +172,6 @@ Result<void> Server::Impl::start() {
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
   if (Result<void> opened = open_listeners(); !opened) return opened;
-  wait_for_signals();
 
   const auto took =
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
