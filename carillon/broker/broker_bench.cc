@@ -5,6 +5,7 @@
 //     put_delayed_delete/n   with n other jobs delayed over the next five minutes
 //     put_reserve_waiting    a waiting session is served by each put
 //     fire/n                 n jobs fall due, one by one
+//     put_far                a job for the store alone
 //     memory/n               bytes of heap a delayed job with an empty body, its body apart
 //
 // A batch is taken every 1,000 commands.
@@ -23,7 +24,7 @@ namespace {
 
 class Host final : public Effects {
  public:
-  Host() : broker(BrokerOptions{}, *this) {
+  explicit Host(const BrokerOptions& options = {}) : broker(options, *this) {
     broker.finish_recovery(now, {});
     for (const SessionId session : {SessionId{1}, SessionId{2}}) {
       broker.open_session(session);
@@ -139,6 +140,21 @@ void put_reserve_waiting(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(put_reserve_waiting);
+
+void put_far(benchmark::State& state) {
+  BrokerOptions options;
+  options.store_keeps_far_jobs = options.store_keeps_bodies = true;
+  Host host(options);
+  const auto before = mallinfo2();
+  for (auto _ : state) host.put(std::chrono::hours(24));
+  host.commit();
+  host.recycled.reset();
+  const auto after = mallinfo2();
+  state.SetItemsProcessed(state.iterations());
+  state.counters["bytes_kept"] = static_cast<double>(after.uordblks - before.uordblks) +
+                                 static_cast<double>(after.hblkhd - before.hblkhd);
+}
+BENCHMARK(put_far);
 
 void fire(benchmark::State& state) {
   for (auto _ : state) {

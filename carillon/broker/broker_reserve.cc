@@ -15,8 +15,8 @@ using internal::kNil;
 namespace {
 
 // In the last second of a held job's ttr a reserve is told kDeadlineSoon instead of waiting. The
-// deadline was rounded up, so the margin begins a tick earlier: a job with a ttr of one second is in
-// it from the very moment it is reserved.
+// deadline was rounded up, so the margin begins a tick earlier: a job with a ttr of one second is
+// in it from the very moment it is reserved.
 constexpr std::int64_t kMarginMs = 1'001;
 
 }  // namespace
