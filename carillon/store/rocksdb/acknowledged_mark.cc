@@ -11,8 +11,8 @@
 namespace carillon::store {
 namespace {
 
-// 40 bytes: a magic text with the version at its end; then, little-endian, the group, the manifest's
-// number and its bytes, and the exclusive or of the three, inverted.
+// 40 bytes: a magic text with the version at its end; then, little-endian, the group, the number of
+// the manifest and its bytes, and the exclusive or of the three, inverted.
 constexpr std::string_view kMagic = "carill01";
 constexpr std::size_t kSize = 40;
 using Bytes = std::array<char, kSize>;

@@ -17,7 +17,7 @@
 ///
 /// One sync covers everything applied before it began. A read is done once everything submitted
 /// before it has been applied; it never waits for a sync. Why this and not a thread a stage:
-/// docs/decisions/0008-two-stage-commit.md.
+/// docs/decisions/0013-two-stage-commit.md.
 
 #include <cstddef>
 #include <cstdint>

@@ -21,13 +21,13 @@ namespace carillon::store {
 
 /// Passes everything on to another file system.
 ///
-/// RocksDB recovers a folder while it opens it: writes what it could read of the log into new files,
-/// makes a new manifest current, deletes the log. Only then can be asked whether everything that was
-/// acknowledged is there; and if it is not, what could not be read must not have been deleted. So
-/// while an opening is being tried, deletes are held back.
+/// RocksDB recovers a folder while it opens it: writes what it could read of the log into new
+/// files, makes a new manifest current, deletes the log. Only then can be asked whether everything
+/// that was acknowledged is there; and if it is not, what could not be read must not have been
+/// deleted. So while an opening is being tried, deletes are held back.
 ///
-/// Threads: safe. `synced` is called by whichever thread has synced a manifest, with the number in its
-///          name and the bytes up to which it is durable.
+/// Threads: safe. `synced` is called by whichever thread has synced a manifest, with the number in
+///          its name and the bytes up to which it is durable.
 class FolderFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   using ManifestSynced = std::function<void(std::uint64_t number, std::uint64_t bytes)>;
@@ -44,8 +44,8 @@ class FolderFileSystem final : public rocksdb::FileSystemWrapper {
   void keep_opening();
   /// Leaves the folder to the next attempt: the deletes are forgotten.
   void give_up_opening();
-  /// Makes the folder as it was found: its manifest current again, what was created deleted. Pre: the
-  /// database is closed. On an error the folder is left usable as it is.
+  /// Makes the folder as it was found: its manifest current again, what was created deleted.
+  /// Pre: the database is closed. On an error the folder is left usable as it is.
   rocksdb::IOStatus take_back_opening();
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
@@ -68,7 +68,8 @@ class FolderFileSystem final : public rocksdb::FileSystemWrapper {
   std::vector<std::string> held_ CARILLON_GUARDED_BY(mutex_);
 };
 
-/// The number in a manifest's name, "MANIFEST-000123" with or without folders before it; 0 if it is none.
+/// The number in a manifest's name, "MANIFEST-000123" with or without folders before it; 0 if it
+/// is none.
 [[nodiscard]] std::uint64_t manifest_number(std::string_view path) noexcept;
 
 }  // namespace carillon::store

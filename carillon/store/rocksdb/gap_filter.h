@@ -12,10 +12,10 @@
 
 namespace carillon::store {
 
-/// A power cut may take the unsynced end of one log file and leave the beginning of the next, which
-/// RocksDB would go on to replay: later writes without the earlier ones that they build on. Our writes
-/// are numbered, so the gap shows, and replay ends there; nothing behind it had been acknowledged, or
-/// the acknowledged mark will say so.
+/// A power cut may take the unsynced end of one log file and leave the beginning of the next,
+/// which RocksDB would go on to replay: later writes without the earlier ones that they build on.
+/// Our writes are numbered, so the gap shows, and replay ends there; nothing behind it had been
+/// acknowledged, or the acknowledged mark will say so.
 ///
 /// Threads: one opening each.
 class GapFilter final : public rocksdb::WalFilter {

@@ -103,9 +103,9 @@ std::optional<Error> RocksEngine::refuse(const Batch& batch) {
 Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
   if (!db_) return closed();
   batch_.Clear();
-  // All puts, then the rest. An id is put once and before anything else that names it, so the outcome
-  // is the same; but puts come in id order and so do, more or less, erases, and a memtable inserts
-  // next to its last insert without a search.
+  // All puts, then the rest. An id is put once and before anything else that names it, so the
+  // outcome is the same; but puts come in id order and so do, more or less, erases, and a memtable
+  // inserts next to its last insert without a search.
   for (const bool puts : {true, false}) {
     for (const PartitionBatch& part : group) {
       append(static_cast<PartitionIndex>(part.partition), *part.batch, puts);

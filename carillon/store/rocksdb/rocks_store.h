@@ -56,9 +56,9 @@ struct RocksOptions {
   /// Free bytes of the file system of `folder`; default: statvfs. For tests.
   std::function<std::uint64_t()> free_bytes;
 
-  /// A commit of at most this many mutations that finds nothing else in flight is written and synced
-  /// inside commit(), by the caller, as long as the last sync took at most 1 ms: a third faster for
-  /// a client that waits for each reply, and nothing else would overlap with it. 0: never.
+  /// A commit of at most this many mutations that finds nothing else in flight is written and
+  /// synced inside commit(), by the caller, as long as the last sync took at most 1 ms: a third
+  /// faster for a client that waits for each reply, when nothing would overlap with it. 0: never.
   std::size_t lone_mutations = 8;
 
   /// Opens a folder even if commits that had been acknowledged are missing from it (a damaged log,

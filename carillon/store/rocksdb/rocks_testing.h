@@ -4,8 +4,11 @@
 /// \file
 /// What the tests of the RocksDB store share: a folder that vanishes, a database on a faulty disk.
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <rocksdb/env.h>
 
@@ -27,6 +30,16 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+// Files, for tests that damage them.
+
+/// Paths in `folder` that end with `suffix`, sorted.
+[[nodiscard]] std::vector<std::string> files_ending(const std::string& folder,
+                                                    std::string_view suffix);
+[[nodiscard]] std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& bytes);
+/// Name and bytes of every file in `folder`.
+[[nodiscard]] std::map<std::string, std::string> contents(const std::string& folder);
 
 /// Small memtables, so that tests flush and compact.
 [[nodiscard]] RocksOptions small_options(std::string folder);

@@ -296,12 +296,10 @@ void fill_far(const std::string& folder, std::size_t jobs) {
       jobs, static_cast<double>(jobs) / seconds, cpu_seconds() * 1e6 / static_cast<double>(jobs),
       resident_bytes() >> 20,
       static_cast<double>(session.database->stats().stored_bytes) / static_cast<double>(jobs));
-  std::fflush(stdout);
   std::_Exit(0);  // as a kill would
 }
 
 void run_far(const std::string& folder, std::size_t jobs) {
-  std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) fill_far(folder, jobs);
   int status = 0;
@@ -320,14 +318,16 @@ void run_far(const std::string& folder, std::size_t jobs) {
     CommitSeq scans = 0;
     Gate gate;
     for (bool more = true; more;) {
-      session.store->scan_far(1, cursor, until_ms, 1'000, [&](Result<broker::FarChunk> chunk) {
+      const CommitSeq number = ++scans;
+      const auto take = [&, number](Result<broker::FarChunk> chunk) {
         CARILLON_CHECK(chunk.has_value(), chunk.error().message);
         found += chunk->jobs.size();
         more = chunk->more;
         if (more) cursor = {chunk->jobs.back().record.due_ms, chunk->jobs.back().record.id + 1};
-        gate.open(++scans, {});
-      });
-      gate.wait_for(scans == 0 ? 1 : scans);
+        gate.open(number, {});
+      };
+      session.store->scan_far(1, cursor, until_ms, 1'000, take);
+      gate.wait_for(number);
     }
     std::printf("{\"bench\":\"store_far_scan\",\"window_s\":%lld,\"jobs\":%zu,\"ms\":%.1f}\n",
                 static_cast<long long>((until_ms - from_ms) / 1'000), found,
@@ -395,7 +395,6 @@ int run(const std::string& folder, const std::string& what, std::size_t jobs) {
         for (const bool erases : {false, true}) {
           fresh("stream");
           run_stream(folder, batch, in_flight, erases);
-          std::fflush(stdout);
         }
       }
     }
@@ -418,6 +417,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: store_bench FOLDER [lone | stream | far [JOBS] | all]\n");
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::string what = argc > 2 ? argv[2] : "all";
   const std::size_t jobs = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 10'000'000;
   return carillon::store::run(argv[1], what, jobs);
