@@ -141,7 +141,8 @@ class Verbs(unittest.TestCase):
     def test_numbers_are_decimal_and_in_range_or_wrong_usage(self):
         job = self.put("--tube", "numbers", "x")
         beyond = str(2**64 + job)
-        for word in ["", "x", "-1", "+1", "0x1", "1e0", "1.0", " 1", "1 ", beyond, str(job - 2**64)]:
+        wrapped = str(job - 2**64)
+        for word in ["", "x", "-1", "+1", "0x1", "1e0", "1.0", " 1", "1 ", beyond, wrapped]:
             for words, named in [(["delete", "--", word], "ID"), (["peek", "--", word], "ID"),
                                  (["stats", f"--job={word}"] if word else ["stats", "--job", ""],
                                   "--job")]:

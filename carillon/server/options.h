@@ -82,8 +82,8 @@ struct Option {
 /// Every option, in the order in which people read about them.
 [[nodiscard]] std::span<const Option> option_table();
 
-/// Sets what the TOML file at `path`, of at most 1 MiB, says. An unknown key, a wrong type or a value out of range is
-/// an error that names the key, the line and the limit.
+/// Sets what the TOML file at `path`, of at most 1 MiB, says. An unknown key, a wrong type or a
+/// value out of range is an error that names the key, the line and the limit.
 Result<void> load_config(const std::string& path, ServerOptions& options);
 /// The same from text; `name` is for messages.
 Result<void> parse_config(std::string_view text, std::string_view name, ServerOptions& options);

@@ -328,7 +328,8 @@ class NoSpace(FullDisk):
         except RuntimeError as error:
             status = self.server.process.poll()
             self.check(status == 3 and "No space left" in str(error),
-                       f"does not start on a full disk, exit status {status}, and says why: {error}")
+                       f"does not start on a full disk, exit status {status}, and says why: "
+                       f"{error}")
             return False
         return self.check(True, f"starts on a full disk, in {seconds:.2f} s")
 

@@ -25,8 +25,8 @@ from beanstalk import Checks, Folder, Gone, Server, Unexpected, argument_parser,
 BODY = 150  # a write is about 250 bytes of log
 DAMAGED = 3  # exit status
 
-# name: (bytes cut off, bytes appended); appended: r random, z zeros. What is cut off is more than one
-# write: of the very last one the server may not have noted yet that it was acknowledged.
+# name: (bytes cut off, bytes appended); appended: r random, z zeros. What is cut off is more than
+# one write: of the very last one the server may not have noted yet that it was acknowledged.
 CASES = {
     "200 bytes of garbage appended": (0, "r200"),
     "70,000 bytes of garbage appended": (0, "r70000"),
