@@ -134,7 +134,8 @@ class FarJobs:
         for loader in loaders:
             loader.socket.close()
         seconds, count = now() - start, share * len(loaders)
-        print(f"  {count:,} jobs put in {seconds:.1f} s, {count / seconds:,.0f} a second", flush=True)
+        print(f"  {count:,} jobs put in {seconds:.1f} s, {count / seconds:,.0f} a second",
+              flush=True)
         return loaders
 
     def disk(self):
