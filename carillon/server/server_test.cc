@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,12 +39,20 @@ class RunningServer {
             const std::lock_guard lock(mutex_);
             log_.append(line).append("\n");
           });
-      ASSERT_TRUE(server) << server.error().message;
+      if (!server) {
+        started.set_exception(std::make_exception_ptr(std::runtime_error(server.error().message)));
+        return;
+      }
       server_ = server->get();
       started.set_value(server_->endpoints().front());
       clean_ = server_->run();
     });
-    at_ = endpoint.get();
+    try {
+      at_ = endpoint.get();
+    } catch (...) {
+      thread_.join();
+      throw;
+    }
   }
   ~RunningServer() { stop(); }
 
