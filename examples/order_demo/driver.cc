@@ -34,7 +34,7 @@ constexpr int kWorkers = 16;      // each holds one job at a time, as a worker d
 constexpr int kTtrSeconds = 120;  // longer than a run: no reservation times out
 constexpr Span kProbeEvery = milliseconds(5);
 constexpr Span kStartPatience = seconds(60);
-constexpr Span kReplyPatience = seconds(20);
+constexpr Span kReplyPatience = seconds(60);
 constexpr Span kLatePatience = seconds(10);
 
 constexpr std::string_view kTube = "unpaid-orders";

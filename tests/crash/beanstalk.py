@@ -15,14 +15,33 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SKIPPED = 77  # exit status that ctest shows as skipped
+PATIENCE = 60.0  # seconds without a sign of life; the machine may be busy
 
 
 def now():
     """Seconds on the clock that counts suspended time too, which is what a delay is measured in."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Pulse:
+    """How long this machine has kept a thread waiting that wanted to run: what is late by no more
+    says nothing about the server."""
+
+    INTERVAL = 0.01
+
+    def __init__(self):
+        self.longest = 0.0
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self):
+        while True:
+            before = now()
+            time.sleep(self.INTERVAL)
+            self.longest = max(self.longest, now() - before - self.INTERVAL)
 
 
 class Gone(Exception):
@@ -74,7 +93,7 @@ class Reply:
 class Client:
     """One connection. `send` does not wait; `reply` waits for the next answer, in order."""
 
-    def __init__(self, port, timeout=20.0):
+    def __init__(self, port, timeout=PATIENCE):
         try:
             self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         except OSError as error:
@@ -180,7 +199,7 @@ class Server:
                                             stderr=log, env=self.environment,
                                             start_new_session=True)
 
-    def wait_ready(self, patience=60.0):
+    def wait_ready(self, patience=PATIENCE):
         """Waits until it answers `stats`. Returns the seconds that took."""
         start = now()
         while now() < start + patience:
@@ -205,7 +224,7 @@ class Server:
             self.process.kill()
             self.process.wait()
 
-    def terminate(self, patience=20.0):
+    def terminate(self, patience=PATIENCE):
         """SIGTERM; returns the exit status (negative: the signal it died of), None if it stays."""
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -216,12 +235,12 @@ class Server:
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
-    def memory(self):
-        """Resident bytes."""
+    def memory(self, field="VmRSS"):
+        """Resident bytes; VmHWM: the most there have been."""
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
-        raise RuntimeError("no VmRSS")
+        raise RuntimeError(f"no {field}")
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
@@ -230,7 +249,7 @@ class Server:
         lines = self.log.read_text(errors="replace").splitlines()[-15:]
         return "\n".join("  | " + line for line in lines)
 
-    def client(self, timeout=20.0):
+    def client(self, timeout=PATIENCE):
         return Client(self.port, timeout)
 
 

@@ -9,11 +9,11 @@ import struct
 import sys
 import time
 
-from beanstalk import Checks, Client, Folder, Gone, Server, argument_parser, now, parse, \
-    put_command
+from beanstalk import PATIENCE, Checks, Client, Folder, Gone, Server, argument_parser, now, \
+    parse, put_command
 
 MIB = 1 << 20
-SOON = 2.0  # seconds; what takes longer is a client that waits for another one's fault
+SOON = 10.0  # seconds; what takes longer is a client that waits for another one's fault
 
 
 def vanish(client):
@@ -48,7 +48,7 @@ class Clients:
                 time.sleep(0.01)
         return None
 
-    def settles_at(self, descriptors, patience=5.0):
+    def settles_at(self, descriptors, patience=SOON):
         """Whether the server comes back to so few descriptors (a store may keep a few more)."""
         until = now() + patience
         while self.server.descriptors() > descriptors + 16 and now() < until:
@@ -136,7 +136,7 @@ class Clients:
             worker.send("reserve-with-timeout 30\r\n")
             worker.socket.shutdown(socket.SHUT_WR)
             start = now()
-            worker.socket.settimeout(10)
+            worker.socket.settimeout(2 * SOON)
             answer = "nothing"
             try:
                 answer = worker.reply().word
@@ -230,7 +230,7 @@ class Clients:
                    f"{asked // (len(commands) // 100)} peeks of 60 kB asked, none read: the server "
                    f"grew by {grown // MIB} MiB, and another client waited {worst * 1000:.0f} ms "
                    "at worst")
-        client.socket.settimeout(20)
+        client.socket.settimeout(PATIENCE)
         body = client.reply().body
         right = all(client.reply().body == body for _ in range(200))
         self.check(right and len(body) == 60000, "and when it reads, the answers are right")
@@ -239,7 +239,7 @@ class Clients:
     def deep_pipeline(self):
         count = 50_000
         memory = self.server.memory()
-        with self.server.client(timeout=60) as client:
+        with self.server.client() as client:
             client.ask("use deep")
             start = now()
             for at in range(0, count, 1000):

@@ -22,15 +22,14 @@ import sys
 import threading
 import time
 
-from beanstalk import SKIPPED, Checks, Folder, Gone, Server, argument_parser, now, parse, \
-    put_command
+from beanstalk import PATIENCE, SKIPPED, Checks, Folder, Gone, Server, argument_parser, now, \
+    parse, put_command
 
 MOUNTED = "CARILLON_FULL_DISK_NAMESPACE"
 REFUSALS = {"OUT_OF_MEMORY", "INTERNAL_ERROR"}
 MIB = 1 << 20
-BODY = 4000
-PIPELINE = 16
-PATIENCE = 30.0  # seconds, for what comes in one or two
+BODY = 8000
+PIPELINE = 32
 STORE = "--min-free-space 0 --memtable-size 1MiB --max-log-size 2MiB --block-cache-size 1MiB"
 
 
@@ -261,12 +260,12 @@ class NoSpace(FullDisk):
             self.server.arguments = STORE.split()
 
     def fill(self):
-        """Puts jobs until 5 batches running are refused whole. Returns (accepted, refusals)."""
+        """Puts jobs until 3 batches running are refused whole. Returns (accepted, refusals)."""
         accepted, refusals, running = 0, collections.Counter(), 0
         limit = 4 * self.args.megabytes * MIB // BODY
         with self.server.client() as client:
             client.ask("use far")
-            while running < 5 and accepted < limit:
+            while running < 3 and accepted < limit:
                 bodies = [self.random.randbytes(BODY) for _ in range(PIPELINE)]
                 client.send(b"".join(put_command(body, delay=3600) for body in bodies))
                 running += 1
@@ -325,11 +324,11 @@ class NoSpace(FullDisk):
     def start_on_full_disk(self):
         try:
             seconds = self.server.start()
-        except RuntimeError as error:
+        except RuntimeError:
             status = self.server.process.poll()
-            self.check(status == 3 and "No space left" in str(error),
-                       f"does not start on a full disk, exit status {status}, and says why: "
-                       f"{error}")
+            said = self.server.log.read_text().splitlines()[-1]
+            self.check(status == 3 and "No space left" in said,
+                       f"does not start on a full disk, exit status {status}: {said}")
             return False
         return self.check(True, f"starts on a full disk, in {seconds:.2f} s")
 
@@ -354,7 +353,7 @@ def run(scenario, args, folder, checks):
 def main():
     enter_namespace()
     parser = argument_parser(__doc__)
-    parser.add_argument("--megabytes", type=int, default=48, help="size of the disk [48]")
+    parser.add_argument("--megabytes", type=int, default=40, help="size of the disk [40]")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="only this one [both]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)

@@ -25,7 +25,7 @@ DEMO = {"none": '"ok":true', "lose_put": '"lost":', "lose_delete": '"came_back":
 
 def run(fault, command):
     environment = dict(os.environ, LYING_SERVER_FAULT=fault)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120,
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240,
                           check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -56,7 +56,7 @@ def order_demo(program, fault):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--order-demo", metavar="PROGRAM", help="try this judge as well")
-    parser.add_argument("--jobs", type=int, default=3, help="how many at a time [3]")
+    parser.add_argument("--jobs", type=int, default=6, help="how many at a time [6]")
     args = parser.parse_args()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         tries = {f"kill_loop.py, {fault}": pool.submit(kill_loop, fault)

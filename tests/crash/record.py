@@ -12,7 +12,7 @@ has several *shapes* in which it may be found afterwards, and nothing third:
     reserved                                   ready, with its priority (a crash ends reservations)
 
 Time: a delay counts from some moment between command and answer, so a due time is an interval. A
-job that becomes ready before its beginning is early, one still delayed `LATE` after its end is
+job that becomes ready before its beginning is early, one still delayed `late()` after its end is
 late.
 
 Partitions: a tube is in one of them, and so are the ids of its jobs, which are equal modulo their
@@ -24,12 +24,19 @@ import dataclasses
 import itertools
 import threading
 
-from beanstalk import now
+from beanstalk import Pulse, now
 
-LATE = 3.0  # seconds; the machine may be busy, and this is a test of correctness
+LATE = 3.0  # seconds, and as much more as the machine has kept us waiting
 MAX_IDS_SKIPPED = 50_000  # of a partition, by a few starts: ids are kept in reserve
 
 MAX_DETAILS = 2  # of each category
+
+
+PULSE = Pulse()
+
+
+def late():
+    return LATE + PULSE.longest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,7 +363,7 @@ class Record:
         if not operation.alone or self.is_draining:
             return
         for job in self._jobs_in(operation.tube):
-            slack = 0 if job.shape.state == "ready" else LATE
+            slack = 0 if job.shape.state == "ready" else late()
             if job.in_flight is None and job.ready_for_sure_at() + slack < operation.sent:
                 self.violation("lost" if job.shape.state == "ready" else "late",
                                f"job {job.id} ({job.shape}) should be ready, but reserve "
@@ -368,7 +375,7 @@ class Record:
             return
         for other in self._jobs_in(operation.tube if self.partitions == 1 else [job.tube]):
             if (other.shape.pri, other.id) < (job.shape.pri, job.id) and \
-                    other.in_flight is None and other.ready_for_sure_at() + LATE < operation.sent:
+                    other.in_flight is None and other.ready_for_sure_at() + late() < operation.sent:
                 self.violation("order", f"job {job.id} (pri {job.shape.pri}) came before job "
                                f"{other.id} ({other.shape})", other)
                 return
@@ -480,7 +487,7 @@ class Record:
         # `time-left` is cut to whole seconds, after up to 2 ms were taken off (so that it reads
         # like beanstalkd's finer one).
         left = int(stats["time-left"])
-        return stats["state"] == "delayed" and asked < shape.due[1] + LATE and \
+        return stats["state"] == "delayed" and asked < shape.due[1] + late() and \
             shape.due[0] - answered - 1.005 <= left <= max(0.0, shape.due[1] - asked) + 0.1
 
     @staticmethod
@@ -492,7 +499,7 @@ class Record:
         same_state = [shape for shape in shapes if shape.state == found.state]
         if same_state:
             same_pri = [shape for shape in same_state if shape.pri == found.pri]
-            if same_pri and all(shape.due[1] + LATE < asked for shape in same_pri):
+            if same_pri and all(shape.due[1] + late() < asked for shape in same_pri):
                 return "late"
             return "due" if same_pri else "pri"
         if found.state == "ready" and any(shape.state == "delayed" for shape in shapes):
