@@ -25,23 +25,15 @@ class FaultWritableFile final : public rocksdb::FSWritableFileWrapper {
         file_(std::move(file)) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
-    IOStatus status = system_.begin_change(FaultFileSystem::Change::kOther, path_);
-    Slice part = data;
-    if (!status.ok()) {
-      if (!system_.is_powered()) return status;
-      part = Slice(data.data(), data.size() / 2);
-    }
-    if (IOStatus real = target()->Append(part, options, debug); !real.ok()) return real;
-    system_.note_append(path_, part.size());
-    return status;
+    return write(data, target()->GetFileSize(options, debug), options, debug, true);
   }
   IOStatus Append(const Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo& /*info*/, IODebugContext* debug) override {
     return Append(data, options, debug);
   }
-  IOStatus PositionedAppend(const Slice& /*data*/, std::uint64_t /*offset*/,
-                            const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
-    return IOStatus::NotSupported("only direct I/O writes at positions");
+  IOStatus PositionedAppend(const Slice& data, std::uint64_t offset, const IOOptions& options,
+                            IODebugContext* debug) override {
+    return write(data, offset, options, debug, false);
   }
   IOStatus PositionedAppend(const Slice& data, std::uint64_t offset, const IOOptions& options,
                             const rocksdb::DataVerificationInfo& /*info*/,
@@ -60,12 +52,34 @@ class FaultWritableFile final : public rocksdb::FSWritableFileWrapper {
     return IOStatus::OK();
   }
   IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
-    // RocksDB cuts off preallocated space when it closes a file; that is not a change of its bytes.
+    // Cuts off space that was allocated or filled ahead when a file is closed: nothing is lost with
+    // it, and nothing if it does not happen.
     if (!system_.is_powered()) return IOStatus::IOError("power is off");
+    system_.note_truncate(path_, size);
     return target()->Truncate(size, options, debug);
   }
 
  private:
+  IOStatus write(const Slice& data, std::uint64_t offset, const IOOptions& options,
+                 IODebugContext* debug, bool appends) {
+    IOStatus status = system_.begin_change(FaultFileSystem::Change::kOther, path_);
+    Slice part = data;
+    if (!status.ok()) {
+      if (!system_.is_powered()) return status;
+      part = Slice(data.data(), data.size() / 2);
+    }
+    std::string before(part.size(), '\0');
+    std::ifstream in(path_, std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(offset));
+    in.read(before.data(), static_cast<std::streamsize>(before.size()));
+    before.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+    IOStatus real = appends ? target()->Append(part, options, debug)
+                            : target()->PositionedAppend(part, offset, options, debug);
+    if (!real.ok()) return real;
+    system_.note_write(path_, offset, part.size(), std::move(before));
+    return status;
+  }
+
   FaultFileSystem& system_;
   const std::string path_;
   const std::unique_ptr<FSWritableFile> file_;
@@ -131,10 +145,14 @@ bool FaultFileSystem::is_powered() const {
   return powered_;
 }
 
-void FaultFileSystem::lose_unsynced(std::size_t torn_bytes) {
+void FaultFileSystem::lose_unsynced(std::size_t torn_bytes, const std::string& only_path) {
   const MutexLock lock(mutex_);
   for (auto at = files_.begin(); at != files_.end();) {
     auto& [path, file] = *at;
+    if (!only_path.empty() && path != only_path) {
+      ++at;
+      continue;
+    }
     if (!std::filesystem::exists(path)) {
       at = files_.erase(at);
       continue;
@@ -144,17 +162,46 @@ void FaultFileSystem::lose_unsynced(std::size_t torn_bytes) {
       at = files_.erase(at);
       continue;
     }
-    const std::uint64_t kept = std::min<std::uint64_t>(file.size, file.synced + torn_bytes);
-    if (kept < file.size) std::filesystem::resize_file(path, kept);
-    if (kept > file.synced) {
-      std::fstream damaged(path, std::ios::in | std::ios::out | std::ios::binary);
-      damaged.seekp(static_cast<std::streamoff>(kept - 1));
-      damaged.put('\x5A');
-    }
-    file.size = kept;
-    file.synced = kept;
+    take_back_writes(path, file, torn_bytes);
     ++at;
   }
+}
+
+void FaultFileSystem::take_back_writes(const std::string& path, File& file,
+                                       std::size_t torn_bytes) {
+  std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+  // The first write that was lost, if it may be torn: nothing but zeros or the file's end was
+  // there.
+  std::string torn;
+  std::uint64_t torn_at = 0;
+  for (const Overwrite& write : file.writes) {
+    const bool over_zeros = write.before.find_first_not_of('\0') == std::string::npos;
+    std::string now(write.bytes, '\0');
+    bytes.seekg(static_cast<std::streamoff>(write.offset));
+    bytes.read(now.data(), static_cast<std::streamsize>(now.size()));
+    bytes.clear();
+    if (!over_zeros || now.find_first_not_of('\0') == std::string::npos) continue;
+    torn = now.substr(0, torn_bytes);
+    torn_at = write.offset;
+    break;
+  }
+  for (auto write = file.writes.rbegin(); write != file.writes.rend(); ++write) {
+    bytes.seekp(static_cast<std::streamoff>(write->offset));
+    bytes.write(write->before.data(), static_cast<std::streamsize>(write->before.size()));
+  }
+  bytes.close();
+  std::uint64_t size = file.synced;
+  std::filesystem::resize_file(path, size);
+  if (!torn.empty()) {
+    torn.back() = '\x5A';
+    std::fstream damaged(path, std::ios::in | std::ios::out | std::ios::binary);
+    damaged.seekp(static_cast<std::streamoff>(torn_at));
+    damaged.write(torn.data(), static_cast<std::streamsize>(torn.size()));
+    size = std::max<std::uint64_t>(size, torn_at + torn.size());
+  }
+  file.writes.clear();
+  file.size = size;
+  file.synced = size;
 }
 
 void FaultFileSystem::on_sync(std::string part, std::function<bool()> hook) {
@@ -175,9 +222,12 @@ IOStatus FaultFileSystem::begin_change(Change change, const std::string& path) {
                                    : IOStatus::IOError("injected", path);
 }
 
-void FaultFileSystem::note_append(const std::string& path, std::uint64_t bytes) {
+void FaultFileSystem::note_write(const std::string& path, std::uint64_t offset, std::uint64_t bytes,
+                                 std::string before) {
   const MutexLock lock(mutex_);
-  files_[path].size += bytes;
+  File& file = files_[path];
+  file.size = std::max(file.size, offset + bytes);
+  file.writes.push_back({offset, bytes, std::move(before)});
 }
 
 IOStatus FaultFileSystem::note_sync(const std::string& path) {
@@ -190,13 +240,15 @@ IOStatus FaultFileSystem::note_sync(const std::string& path) {
   const MutexLock lock(mutex_);
   File& file = files_[path];
   file.synced = file.size;
+  file.writes.clear();
   return IOStatus::OK();
 }
 
-std::uint64_t FaultFileSystem::synced_bytes(const std::string& path) const {
+void FaultFileSystem::note_truncate(const std::string& path, std::uint64_t size) {
   const MutexLock lock(mutex_);
-  const auto file = files_.find(path);
-  return file == files_.end() ? 0 : file->second.synced;
+  File& file = files_[path];
+  file.size = std::min(file.size, size);
+  file.synced = std::min(file.synced, size);
 }
 
 void FaultFileSystem::note_directory_sync(const std::string& path) {

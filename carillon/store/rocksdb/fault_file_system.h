@@ -22,7 +22,7 @@ namespace carillon::store::testing {
 
 /// Wraps the operating system's file system.
 ///
-/// Every operation that changes something is counted, and is one of: create, append, sync, rename,
+/// Every operation that changes something is counted, and is one of: create, write, sync, rename,
 /// delete, link, truncate, directory sync. Syncs are remembered but not carried out: tests end
 /// processes, not machines.
 ///
@@ -37,7 +37,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   const char* Name() const override { return kClassName(); }
 
   /// The N-th change from now (from 1) fails, and with `sticky` every one after it. Under kNoSpace
-  /// deletes succeed. A failing append leaves half of its bytes behind.
+  /// deletes succeed. A failing write leaves half of its bytes behind.
   void fail_change(std::uint64_t nth, Fault fault, bool sticky);
   /// Faults end.
   void heal();
@@ -52,12 +52,10 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   /// Pre: power is off. Takes back what was not synced: bytes appended after the last sync of their
   /// file (but for `torn_bytes` of them, the last of which is damaged), files whose creation was
   /// not synced. Renames and deletes stand.
-  void lose_unsynced(std::size_t torn_bytes = 0);
+  void lose_unsynced(std::size_t torn_bytes = 0, const std::string& only_path = {});
 
   /// Called in a sync of a file whose name contains `part`; it fails if that says false.
   void on_sync(std::string part, std::function<bool()> hook);
-  /// How much of a file has been synced.
-  [[nodiscard]] std::uint64_t synced_bytes(const std::string& path) const;
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
@@ -91,16 +89,26 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   enum class Change { kOther, kDelete };
   // What an operation must ask first; not ok: it fails.
   rocksdb::IOStatus begin_change(Change change, const std::string& path);
-  void note_append(const std::string& path, std::uint64_t bytes);
+  // `before`: what was there before the write, as far as the file reached.
+  void note_write(const std::string& path, std::uint64_t offset, std::uint64_t bytes,
+                  std::string before);
   rocksdb::IOStatus note_sync(const std::string& path);
+  void note_truncate(const std::string& path, std::uint64_t size);
   void note_directory_sync(const std::string& path);
   [[nodiscard]] bool is_powered() const;
 
+  struct Overwrite {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::string before;
+  };
   struct File {
     std::uint64_t size = 0;
-    std::uint64_t synced = 0;
+    std::uint64_t synced = 0;       // Its size when it was last synced.
+    std::vector<Overwrite> writes;  // Since then, in order.
     bool entry_synced = false;
   };
+  static void take_back_writes(const std::string& path, File& file, std::size_t torn_bytes);
 
   mutable Mutex mutex_;
   std::uint64_t changes_ CARILLON_GUARDED_BY(mutex_) = 0;

@@ -3,6 +3,8 @@
 
 #include <charconv>
 
+#include "carillon/store/rocksdb/prefilled_log.h"
+
 namespace carillon::store {
 namespace {
 
@@ -112,9 +114,11 @@ IOStatus FolderFileSystem::NewWritableFile(const std::string& path,
     if (opening_) created_.push_back(path);
   }
   IOStatus status = target()->NewWritableFile(path, options, file, debug);
-  const std::uint64_t number = manifest_number(path);
-  if (status.ok() && number != 0) {
+  if (!status.ok()) return status;
+  if (const std::uint64_t number = manifest_number(path); number != 0) {
     *file = std::make_unique<WatchedManifest>(std::move(*file), number, synced_);
+  } else if (path.ends_with(".log")) {
+    *file = std::make_unique<PrefilledLog>(std::move(*file));
   }
   return status;
 }

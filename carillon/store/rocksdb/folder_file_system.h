@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// The file system as RocksDB sees it in a carillon folder: an opening can be taken back, and it is
-/// known how much of the manifest has been synced.
+/// The file system as RocksDB sees it in a carillon folder: an opening can be taken back, it is
+/// known how much of the manifest has been synced, and logs are quick to sync (PrefilledLog).
 
 #include <cstdint>
 #include <functional>

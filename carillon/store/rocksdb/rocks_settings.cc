@@ -145,11 +145,11 @@ std::vector<rocksdb::ColumnFamilyDescriptor> make_families(const RocksOptions& o
   std::array<FamilyShape, kFamilies> shapes{};
   //                    memtable   block      filter dense deletes
   shapes[kMeta] = {share, 4 << 10, false, false};
-  shapes[kNear] = {share * 4, 16 << 10, true, false};
-  shapes[kState] = {share * 2, 4 << 10, true, false};
+  shapes[kNear] = {share * 4, 16 << 10, true, true};
+  shapes[kState] = {share * 2, 4 << 10, true, true};
   // The last place in which an id is looked for, and ordered by it: a filter would only serve ids
   // that do not exist, and costs 12 MB for 10 million jobs.
-  shapes[kCold] = {share * 4, 16 << 10, false, false};
+  shapes[kCold] = {share * 4, 16 << 10, false, true};
   shapes[kFar] = {share * 2, 16 << 10, false, true};
 
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
