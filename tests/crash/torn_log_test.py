@@ -52,8 +52,8 @@ def newest_log(data):
 def tear(path, cut, append, generator):
     """Returns the size of what was written."""
     size = path.stat().st_size
-    if path.name.startswith("binlog"):
-        size = len(path.read_bytes().rstrip(b"\0"))  # the rest is set aside for what may come
+    if path.name != "journal":
+        size = len(path.read_bytes().rstrip(b"\0"))  # the rest is filled ahead for what may come
     count = int(append[1:] or 0)
     tail = generator.randbytes(count) if append.startswith("r") else bytes(count)
     with open(path, "r+b") as file:
