@@ -53,6 +53,30 @@ class WatchedManifest final : public rocksdb::FSWritableFileWrapper {
   std::uint64_t bytes_ = 0;
 };
 
+class WatchedLog final : public rocksdb::FSWritableFileWrapper {
+ public:
+  WatchedLog(std::unique_ptr<rocksdb::FSWritableFile> file,
+             const FolderFileSystem::LogFailed& failed)
+      : FSWritableFileWrapper(file.get()), file_(std::move(file)), failed_(failed) {}
+
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
+    return tell(target()->Append(data, options, debug));
+  }
+  IOStatus Append(const Slice& data, const IOOptions& options,
+                  const rocksdb::DataVerificationInfo& info, IODebugContext* debug) override {
+    return tell(target()->Append(data, options, info, debug));
+  }
+
+ private:
+  IOStatus tell(IOStatus status) {
+    if (!status.ok()) failed_(status);
+    return status;
+  }
+
+  const std::unique_ptr<rocksdb::FSWritableFile> file_;
+  const FolderFileSystem::LogFailed& failed_;
+};
+
 }  // namespace
 
 void FolderFileSystem::begin_opening(const std::string& folder) {
@@ -118,7 +142,8 @@ IOStatus FolderFileSystem::NewWritableFile(const std::string& path,
   if (const std::uint64_t number = manifest_number(path); number != 0) {
     *file = std::make_unique<WatchedManifest>(std::move(*file), number, synced_);
   } else if (path.ends_with(".log")) {
-    *file = std::make_unique<PrefilledLog>(std::move(*file));
+    *file = std::make_unique<WatchedLog>(std::make_unique<PrefilledLog>(std::move(*file)),
+                                         log_failed_);
   }
   return status;
 }

@@ -31,9 +31,14 @@ namespace carillon::store {
 class FolderFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   using ManifestSynced = std::function<void(std::uint64_t number, std::uint64_t bytes)>;
+  /// An append to a log has failed; called before RocksDB learns of it.
+  using LogFailed = std::function<void(const rocksdb::IOStatus& status)>;
 
-  FolderFileSystem(const std::shared_ptr<rocksdb::FileSystem>& target, ManifestSynced synced)
-      : rocksdb::FileSystemWrapper(target), synced_(std::move(synced)) {}
+  FolderFileSystem(const std::shared_ptr<rocksdb::FileSystem>& target, ManifestSynced synced,
+                   LogFailed log_failed)
+      : rocksdb::FileSystemWrapper(target),
+        synced_(std::move(synced)),
+        log_failed_(std::move(log_failed)) {}
 
   static const char* kClassName() { return "FolderFileSystem"; }
   const char* Name() const override { return kClassName(); }
@@ -59,6 +64,7 @@ class FolderFileSystem final : public rocksdb::FileSystemWrapper {
 
  private:
   const ManifestSynced synced_;
+  const LogFailed log_failed_;
   Mutex mutex_;
   bool opening_ CARILLON_GUARDED_BY(mutex_) = false;
   std::string folder_ CARILLON_GUARDED_BY(mutex_);

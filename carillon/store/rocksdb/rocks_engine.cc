@@ -28,6 +28,10 @@ RocksEngine::RocksEngine(const RocksOptions& options)
           (options.env != nullptr ? options.env : rocksdb::Env::Default())->GetFileSystem(),
           [this](std::uint64_t number, std::uint64_t bytes) {
             (void)mark_.set_manifest(number, bytes);
+          },
+          [this](const rocksdb::IOStatus& status) {
+            const MutexLock lock(log_mutex_);
+            if (log_failure_.ok()) log_failure_ = status;
           })),
       env_(rocksdb::NewCompositeEnv(files_)),
       free_space_(options.folder, options.min_free_bytes, options.free_space_interval,
@@ -48,6 +52,10 @@ Result<void> RocksEngine::open() {
   if (mark) {
     Result<void> checked = exists ? check_manifest(*mark) : check_complete(*mark, 0);
     if (!checked) return checked;
+  }
+  {
+    const MutexLock lock(log_mutex_);
+    log_failure_ = rocksdb::Status::OK();
   }
   files_->begin_opening(options_.folder);
   if (Result<void> opened = open_database(); !opened) {
@@ -269,7 +277,7 @@ void RocksEngine::close(bool clean) {
   if (!db_) return;
   if (clean) {
     const std::vector<rocksdb::ColumnFamilyHandle*> handles(handles_.begin(), handles_.end());
-    rocksdb::Status status = db_->SyncWAL();
+    rocksdb::Status status = sync_log();
     // With nothing left in the log the next start has nothing to replay.
     if (status.ok()) status = db_->Flush(rocksdb::FlushOptions(), handles);
     if (status.ok()) {

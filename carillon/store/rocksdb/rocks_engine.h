@@ -17,6 +17,7 @@
 #include <rocksdb/write_batch.h>
 
 #include "carillon/base/clock.h"
+#include "carillon/base/mutex.h"
 #include "carillon/base/result.h"
 #include "carillon/broker/store.h"
 #include "carillon/store/rocksdb/acknowledged_mark.h"
@@ -86,6 +87,8 @@ class RocksEngine final : public PipelineEngine {
   Result<void> damaged(const std::string& how) const;
   [[nodiscard]] rocksdb::DBOptions db_options() const;
   void log(LogLevel level, std::string_view message) const;
+  // The only way to sync the log.
+  rocksdb::Status sync_log() CARILLON_EXCLUDES(log_mutex_);
   [[nodiscard]] rocksdb::ColumnFamilyHandle* handle(Family family) const {
     return handles_[family];
   }
@@ -111,6 +114,12 @@ class RocksEngine final : public PipelineEngine {
   // Owned by the sync role.
   std::uint64_t synced_group_ = 0;
   bool mark_failed_ = false;
+
+  // Held while the log is synced. A log whose first append has failed must not be synced: Debian's
+  // RocksDB is built with assertions, and one of them ends the process then. So a failing append
+  // waits for the sync that runs, and no other begins until the folder is opened again.
+  Mutex log_mutex_;
+  rocksdb::Status log_failure_ CARILLON_GUARDED_BY(log_mutex_);
 
   std::atomic<std::uint64_t> groups_{0};
   std::atomic<std::uint64_t> bytes_written_{0};

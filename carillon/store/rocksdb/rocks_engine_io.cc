@@ -126,10 +126,15 @@ Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
 Result<void> RocksEngine::sync() {
   if (!db_) return closed();
   const std::uint64_t group = applied_group_.load(std::memory_order_acquire);
-  const Status status = db_->SyncWAL();
+  const Status status = sync_log();
   if (!status.ok()) return to_error(status, "sync data folder " + options_.folder);
   synced_group_ = group;
   return {};
+}
+
+Status RocksEngine::sync_log() {
+  const MutexLock lock(log_mutex_);
+  return log_failure_.ok() ? db_->SyncWAL() : log_failure_;
 }
 
 void RocksEngine::on_acknowledged() {
