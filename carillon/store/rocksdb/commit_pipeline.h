@@ -51,7 +51,9 @@ struct ScanRequest {
   std::size_t limit = 0;
   broker::Store::Scanned done;
 };
-using ReadRequest = std::variant<FetchRequest, ScanRequest>;
+/// Make room: what has been erased is still on the disk. Takes a read's turn, is not answered.
+struct ReclaimRequest {};
+using ReadRequest = std::variant<FetchRequest, ScanRequest, ReclaimRequest>;
 
 /// What the pipeline drives.
 ///
@@ -82,7 +84,8 @@ class PipelineEngine {
   virtual void read(std::span<const PartitionRead> group) = 0;
 };
 
-/// Threads:   commit, read, recover and close of one lane from one thread; lanes are independent.
+/// Threads:   commit, recover and close of one lane from one thread, read from any; lanes are
+///            independent.
 /// Lifetime:  the engine outlives it; every lane is closed before it is destroyed.
 /// Callbacks: on the pipeline's threads, never while a lock is held; those of a lane's commits in
 ///            order, those of its reads in order. They must not block and not call recover or

@@ -54,6 +54,9 @@ class RocksEngine final : public PipelineEngine {
   /// Reads the near state of a partition.
   Result<void> load(PartitionIndex partition, broker::RecoverySink& sink);
   [[nodiscard]] bool accepts_puts() const noexcept { return free_space_.enough(); }
+  /// Whether a ReclaimRequest would be of use: something has been erased since the last, and that was
+  /// an interval of asking for free space ago. Says so once. From any thread.
+  [[nodiscard]] bool wants_reclaim() noexcept;
 
   /// Adds what the engine counts. Pre: not being reopened.
   void add_to(RocksStats& stats) const;
@@ -86,6 +89,7 @@ class RocksEngine final : public PipelineEngine {
   // kCorrupt, or with accept_loss a message in the log.
   Result<void> damaged(const std::string& how) const;
   [[nodiscard]] rocksdb::DBOptions db_options() const;
+  void reclaim();
   void log(LogLevel level, std::string_view message) const;
   // The only way to sync the log.
   rocksdb::Status sync_log() CARILLON_EXCLUDES(log_mutex_);
@@ -120,6 +124,10 @@ class RocksEngine final : public PipelineEngine {
   // waits for the sync that runs, and no other begins until the folder is opened again.
   Mutex log_mutex_;
   rocksdb::Status log_failure_ CARILLON_GUARDED_BY(log_mutex_);
+
+  const SteadyClock clock_;
+  std::atomic<std::uint64_t> erases_since_reclaim_{0};
+  std::atomic<Span::rep> reclaimed_at_{0};
 
   std::atomic<std::uint64_t> groups_{0};
   std::atomic<std::uint64_t> bytes_written_{0};

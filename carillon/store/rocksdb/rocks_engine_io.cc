@@ -2,6 +2,7 @@
 // Writes and reads of an open folder.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "carillon/base/check.h"
 #include "carillon/store/rocksdb/rocks_engine.h"
@@ -31,6 +32,14 @@ Error corrupt(std::string_view family, std::string_view key, Error error) {
 }
 
 Error closed() { return Error{ErrorCode::kUnavailable, "the store is closed after a failure"}; }
+
+std::size_t count_erases(const Batch& batch) {
+  std::size_t erases = 0;
+  for (const Mutation& mutation : batch.mutations) {
+    if (mutation.kind == Mutation::Kind::kErase) ++erases;
+  }
+  return erases;
+}
 
 bool has_puts(const Batch& batch) {
   for (const Mutation& mutation : batch.mutations) {
@@ -117,6 +126,9 @@ Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
   if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), &batch_);
   if (size > kKeptBatchBytes) batch_ = rocksdb::WriteBatch();
   if (!status.ok()) return to_error(status, "write to data folder " + options_.folder);
+  std::size_t erases = 0;
+  for (const PartitionBatch& part : group) erases += count_erases(*part.batch);
+  erases_since_reclaim_.fetch_add(erases, std::memory_order_relaxed);
   bytes_written_.fetch_add(size, std::memory_order_relaxed);
   groups_.fetch_add(1, std::memory_order_relaxed);
   applied_group_.store(group_number, std::memory_order_release);
@@ -232,9 +244,33 @@ void RocksEngine::read(std::span<const PartitionRead> group) {
       } else {
         scan->done(closed());
       }
+    } else if (db_) {
+      reclaim();
     }
   }
   if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+}
+
+bool RocksEngine::wants_reclaim() noexcept {
+  if (erases_since_reclaim_.load(std::memory_order_relaxed) == 0) return false;
+  const Span::rep now = clock_.now().time_since_epoch().count();
+  Span::rep at = reclaimed_at_.load(std::memory_order_relaxed);
+  if (now - at < options_.free_space_interval.count()) return false;
+  return reclaimed_at_.compare_exchange_strong(at, now, std::memory_order_relaxed);
+}
+
+// Erases are in memory and in the log, a few bytes each: what they erased stays on the disk until
+// they are flushed and compacted with it, which a drained folder might wait for without end.
+void RocksEngine::reclaim() {
+  erases_since_reclaim_.store(0, std::memory_order_relaxed);
+  rocksdb::FlushOptions flush;
+  flush.wait = false;
+  flush.allow_write_stall = true;
+  const std::vector<rocksdb::ColumnFamilyHandle*> handles(handles_.begin(), handles_.end());
+  if (Status status = db_->Flush(flush, handles); !status.ok()) {
+    log(LogLevel::kWarning,
+        "make room in data folder " + options_.folder + ": " + status.ToString());
+  }
 }
 
 Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, JobId id,

@@ -24,7 +24,11 @@ class RocksStore final : public broker::Store {
 
   [[nodiscard]] bool keeps_far_jobs() const noexcept override { return true; }
   [[nodiscard]] bool keeps_bodies() const noexcept override { return true; }
-  [[nodiscard]] bool accepts_puts() const noexcept override { return engine_.accepts_puts(); }
+  [[nodiscard]] bool accepts_puts() const noexcept override {
+    if (engine_.accepts_puts()) return true;
+    if (engine_.wants_reclaim()) pipeline_.read(*lane_, ReclaimRequest{});
+    return false;
+  }
 
   Result<void> recover(broker::RecoverySink& sink) override {
     return pipeline_.recover(

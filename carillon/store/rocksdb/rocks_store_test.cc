@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -273,6 +274,34 @@ TEST(RocksDatabase, PutsAreRefusedWhileSpaceIsLowAndErasesPass) {
   free_bytes = 20'000;
   EXPECT_TRUE(database.store().accepts_puts());
   EXPECT_TRUE(driver.commit(make_batch({put(make_record(4), Place::kNear, "room again")})));
+}
+
+TEST(RocksDatabase, WhatIsErasedWhileSpaceIsLowIsGivenBackWithoutAnotherCommit) {
+  FaultyDatabase database;
+  std::atomic<bool> low{false};
+  database.options.memtable_bytes = 12 << 20;  // The erases alone would never fill it.
+  database.options.min_free_bytes = 1'000;
+  database.options.free_space_interval = Span(0);
+  database.options.free_bytes = [&low] { return low ? std::uint64_t{0} : std::uint64_t{1'000}; };
+  database.open();
+  StoreDriver driver(database.store());
+  constexpr JobId kJobs = 30'000;
+  auto puts = make_batch();
+  auto erases = make_batch();
+  for (JobId id = 1; id <= kJobs; ++id) {
+    puts->mutations.push_back(put(make_record(id), Place::kNear, std::string(500, 'x')));
+    erases->mutations.push_back(erase_near(id, false));
+  }
+  ASSERT_TRUE(driver.commit(std::move(puts)));
+  ASSERT_TRUE(database.database().compact());
+  const std::uint64_t full = database.database().stats().stored_bytes;
+  ASSERT_GT(full, kJobs * 300);
+  low = true;
+  ASSERT_TRUE(driver.commit(std::move(erases)));
+  EXPECT_FALSE(database.store().accepts_puts());
+  // Compaction takes its time, of which nothing is known here; that it ends is the test.
+  while (database.database().stats().stored_bytes > full / 10) std::this_thread::yield();
+  EXPECT_FALSE(driver.fetch(1)->has_value());
 }
 
 TEST(RocksDatabase, ManyThreadsOfPartitionsAtOnce) {
