@@ -47,6 +47,7 @@ enum class Verb : std::uint8_t {
   kStats,          ///<
   kListTubes,      ///<
   kCancelReserve,  ///< Ends this session's waiting reserve without a reply. No reply itself.
+                   ///< PartitionHost: the ticket is that of the reserve.
   kUnreserve,      ///< id: gives back a reservation that the client never saw. No reply.
 };
 

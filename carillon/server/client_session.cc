@@ -436,11 +436,9 @@ bool ClientSession::finished() const noexcept {
 
 void ClientSession::on_reply(std::size_t partition, std::uint64_t number, Reply reply) {
   Slot* slot = unanswered(number);
-  if (slot == nullptr) {
-    // A grant that crossed the message that another partition was faster.
-    if (reply.answer == Answer::kReserved) give_back(partition, reply.id);
-    return;
-  }
+  // An answer that crossed the message that another partition was faster. If it is a grant, that
+  // message has taken it back.
+  if (slot == nullptr) return;
   if (slot->gathering == nullptr) {
     complete(number, std::move(reply));
   } else if (slot->name == CommandName::kReserve ||
@@ -466,7 +464,7 @@ void ClientSession::gather_reserve(std::size_t partition, std::uint64_t number, 
     return;
   }
   for_each(gathering.outstanding, [&](std::size_t other) {
-    context_.partitions.submit(other, command(Verb::kCancelReserve, 0));
+    context_.partitions.submit(other, command(Verb::kCancelReserve, number));
   });
   complete(number, std::move(reply));
 }
@@ -539,12 +537,6 @@ void ClientSession::end_waiting(std::uint64_t partitions) {
 void ClientSession::wait_is_over() {
   waiting_slot_ = 0;
   --context_.waiting;
-}
-
-void ClientSession::give_back(std::size_t partition, broker::JobId job) {
-  Command unreserve = command(Verb::kUnreserve, 0);
-  unreserve.id = job;
-  context_.partitions.submit(partition, std::move(unreserve));
 }
 
 }  // namespace carillon::server

@@ -171,7 +171,6 @@ class ClientSession {
   [[nodiscard]] std::uint64_t watched_partitions() const;
   void end_waiting(std::uint64_t partitions);
   void wait_is_over();
-  void give_back(std::size_t partition, broker::JobId job);
 
   // Constant after construction.
   const broker::SessionId id_;

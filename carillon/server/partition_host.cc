@@ -118,19 +118,27 @@ void PartitionHost::submit(Command command) {
   resume_unblocked();
 }
 
-/// A session has one reserve at a time: being executed, or queued behind a command that waits for a
-/// read of the store.
+/// The reserve is being executed, or queued behind a command that waits for a read of the store, or
+/// has been granted a job: then that goes back at once, before the session's next reserve, which
+/// would pass over it otherwise.
 void PartitionHost::cancel_reserve(SessionQueue& queue, Command command) {
-  if (queue.blocked && queue.blocked_verb == broker::Verb::kReserve) {
-    const SessionId session = command.ticket.session;
+  const auto [session, slot] = command.ticket;
+  if (queue.blocked && queue.blocked_slot == slot) {
     broker_->execute(std::move(command), now());
     queue.blocked = false;
     unblocked_.push_back(session);
-    return;
+  } else if (queue.reserve_slot == slot) {
+    if (queue.granted == 0) return;
+    Command unreserve;
+    unreserve.verb = broker::Verb::kUnreserve;
+    unreserve.ticket.session = session;
+    unreserve.id = std::exchange(queue.granted, 0);
+    broker_->execute(std::move(unreserve), now());
+  } else {
+    std::erase_if(queue.backlog, [slot = slot](const QueuedCommand& queued) {
+      return queued.command.ticket.slot == slot;
+    });
   }
-  std::erase_if(queue.backlog, [](const QueuedCommand& queued) {
-    return queued.command.verb == broker::Verb::kReserve;
-  });
 }
 
 bool PartitionHost::blocked(SessionId session) const {
@@ -147,6 +155,10 @@ void PartitionHost::execute(SessionQueue& queue, Command command) {
     refusal.answer = Answer::kOutOfMemory;
     reply(command.ticket, std::move(refusal), 0);
     return;
+  }
+  if (verb == broker::Verb::kReserve) {
+    queue.reserve_slot = slot;
+    queue.granted = 0;
   }
   if (broker_->execute(std::move(command), now()) == Broker::Outcome::kBlocked) {
     queue.blocked = true;
@@ -182,6 +194,9 @@ void PartitionHost::reply(Ticket ticket, Reply reply, CommitSeq needs) {
   if (queue.blocked && queue.blocked_slot == ticket.slot) {
     queue.blocked = false;
     unblocked_.push_back(ticket.session);
+  }
+  if (queue.reserve_slot == ticket.slot && reply.answer == Answer::kReserved) {
+    queue.granted = reply.id;
   }
   if (needs <= durable_) {
     outside_.deliver(ticket, std::move(reply));

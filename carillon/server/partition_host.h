@@ -122,6 +122,9 @@ class PartitionHost final : private broker::Effects {
     bool blocked = false;
     std::uint64_t blocked_slot = 0;
     broker::Verb blocked_verb{};
+    // The last reserve that was executed, and the job it was granted, if it was.
+    std::uint64_t reserve_slot = 0;
+    broker::JobId granted = 0;
     std::deque<QueuedCommand> backlog;
   };
   struct HeldReply {

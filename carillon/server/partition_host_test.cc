@@ -37,6 +37,9 @@ class Hosted {
     PartitionHost::Outside outside;
     outside.deliver = [this](Ticket ticket, Reply reply) {
       answers[ticket.session].emplace_back(ticket.slot, reply.answer);
+      if (reply.answer == Answer::kReserved) {
+        granted[ticket.session].emplace_back(ticket.slot, reply.id);
+      }
     };
     outside.post = [this](std::function<void()> call) { posted.push_back(std::move(call)); };
     host = std::make_unique<PartitionHost>(options, std::move(store), clock, calendar, "boot",
@@ -51,6 +54,13 @@ class Hosted {
     ask(session, Verb::kWatch, "default");
     settle();
     answers[session].clear();
+  }
+
+  void cancel_reserve(broker::SessionId session, std::uint64_t reserve) {
+    Command command;
+    command.verb = Verb::kCancelReserve;
+    command.ticket = {session, reserve};
+    host->submit(std::move(command));
   }
 
   std::uint64_t ask(broker::SessionId session, Verb verb, std::string_view tube = "default",
@@ -87,6 +97,7 @@ class Hosted {
   ManualCalendar calendar{WallTime(seconds(1'700'000'000))};
   std::deque<std::function<void()>> posted;
   std::map<broker::SessionId, std::vector<std::pair<std::uint64_t, Answer>>> answers;
+  std::map<broker::SessionId, std::vector<std::pair<std::uint64_t, broker::JobId>>> granted;
   std::uint64_t slot = 0;
   MemoryStore* memory = nullptr;
   std::unique_ptr<PartitionHost> host;
@@ -141,9 +152,9 @@ TEST(PartitionHost, CancellingAReserveQueuedBehindAReadLeavesTheReadAlone) {
   hosted.answers[1].clear();
 
   const auto peek = hosted.ask(1, Verb::kPeekDelayed);
-  hosted.ask(1, Verb::kReserve);
+  const auto reserve = hosted.ask(1, Verb::kReserve);
   ASSERT_THAT(hosted.answers[1], IsEmpty());
-  hosted.ask(1, Verb::kCancelReserve);
+  hosted.cancel_reserve(1, reserve);
   const auto list = hosted.ask(1, Verb::kListTubes);
   hosted.settle();
   EXPECT_THAT(hosted.answers[1],
@@ -168,14 +179,38 @@ TEST(PartitionHost, AHalfCloseEndsAReserveThatIsQueuedBehindARead) {
 TEST(PartitionHost, CancellingAWaitingReserveLetsTheSessionGoOn) {
   Hosted hosted;
   hosted.connect(1);
-  hosted.ask(1, Verb::kReserve);
-  hosted.ask(1, Verb::kCancelReserve);
+  hosted.cancel_reserve(1, hosted.ask(1, Verb::kReserve));
   const auto list = hosted.ask(1, Verb::kListTubes);
   hosted.settle();
   EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(list, Answer::kStats)));
   hosted.ask(1, Verb::kPut);
   hosted.settle();
   EXPECT_EQ(hosted.host->broker().stats().jobs.ready, 1U);
+}
+
+TEST(PartitionHost, CancellingAGrantedReserveGivesTheJobBackBeforeTheNextReserve) {
+  Hosted hosted;
+  hosted.connect(1);
+  hosted.connect(2);
+  hosted.ask(2, Verb::kPut);
+  hosted.ask(2, Verb::kPut);
+  hosted.settle();
+  // The grant is on its way when the session hears of another partition's.
+  const auto first = hosted.ask(1, Verb::kReserve);
+  hosted.cancel_reserve(1, first);
+  EXPECT_EQ(hosted.host->broker().stats().jobs.ready, 2U);
+  const auto second = hosted.ask(1, Verb::kReserve);
+  EXPECT_THAT(hosted.granted[1], ElementsAre(std::pair(first, 1U), std::pair(second, 1U)));
+  // A cancel that comes again, or for another reserve, takes nothing back.
+  hosted.cancel_reserve(1, first);
+  EXPECT_EQ(hosted.host->broker().stats().jobs.ready, 1U);
+  // Nor does one that meets a reserve without a grant.
+  hosted.ask(1, Verb::kReserve);
+  const auto waiting = hosted.ask(1, Verb::kReserve);
+  hosted.cancel_reserve(1, waiting);
+  hosted.cancel_reserve(1, waiting);
+  hosted.settle();
+  EXPECT_EQ(hosted.host->broker().stats().jobs.reserved, 2U);
 }
 
 TEST(PartitionHost, NothingToDoIsNothingToWakeFor) {

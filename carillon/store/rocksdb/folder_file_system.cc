@@ -142,8 +142,8 @@ IOStatus FolderFileSystem::NewWritableFile(const std::string& path,
   if (const std::uint64_t number = manifest_number(path); number != 0) {
     *file = std::make_unique<WatchedManifest>(std::move(*file), number, synced_);
   } else if (path.ends_with(".log")) {
-    *file = std::make_unique<WatchedLog>(std::make_unique<PrefilledLog>(std::move(*file)),
-                                         log_failed_);
+    *file =
+        std::make_unique<WatchedLog>(std::make_unique<PrefilledLog>(std::move(*file)), log_failed_);
   }
   return status;
 }

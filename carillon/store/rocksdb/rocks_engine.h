@@ -54,8 +54,8 @@ class RocksEngine final : public PipelineEngine {
   /// Reads the near state of a partition.
   Result<void> load(PartitionIndex partition, broker::RecoverySink& sink);
   [[nodiscard]] bool accepts_puts() const noexcept { return free_space_.enough(); }
-  /// Whether a ReclaimRequest would be of use: something has been erased since the last, and that was
-  /// an interval of asking for free space ago. Says so once. From any thread.
+  /// Whether a ReclaimRequest would be of use: something has been erased since the last, and that
+  /// was an interval of asking for free space ago. Says so once. From any thread.
   [[nodiscard]] bool wants_reclaim() noexcept;
 
   /// Adds what the engine counts. Pre: not being reopened.

@@ -49,8 +49,8 @@ struct RocksOptions {
   std::size_t max_log_bytes = std::size_t{128} << 20;
 
   /// Commits with puts are refused (kNoSpace) while the file system has less free than this; erases
-  /// and updates pass, and the rest lets RocksDB flush and compact. Then accepts_puts(), once asked,
-  /// sees to it that what was erased is given back to the disk. 0: no limit.
+  /// and updates pass, and the rest lets RocksDB flush and compact. Then accepts_puts(), once
+  /// asked, sees to it that what was erased is given back to the disk. 0: no limit.
   std::uint64_t min_free_bytes = std::uint64_t{128} << 20;
   /// How often the free space is asked for.
   Span free_space_interval = std::chrono::seconds(1);
