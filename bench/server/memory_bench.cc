@@ -15,10 +15,11 @@ constexpr std::uint64_t kRestartJobs = 64;  // put after a restart: it serves ag
 struct Distance {
   std::string_view name;
   std::uint32_t delay_s;
+  std::uint64_t Scale::* jobs;
 };
 // Near is well within any horizon and still not due when the last job has been put.
-constexpr Distance kNear = {"near", 120};
-constexpr Distance kFar = {"far", 86'400};
+constexpr Distance kNear = {"near", 120, &Scale::near_memory_jobs};
+constexpr Distance kFar = {"far", 86'400, &Scale::far_memory_jobs};
 
 double per_job(std::int64_t before, std::int64_t after, std::uint64_t jobs) {
   return static_cast<double>(after - before) / static_cast<double>(jobs);
@@ -33,7 +34,7 @@ MemoryUse memory_after_restart(RunningPeer& running, std::string_view peer, PutL
 }
 
 Measurement measure_memory(std::string_view peer, const Options& options, Distance distance) {
-  const std::uint64_t jobs = options.scale.memory_jobs;
+  const std::uint64_t jobs = options.scale.*distance.jobs;
   // Restarted, what is resident is what the pending jobs need, and no write buffer that happens to
   // be full: the cost of having jobs pending, apart from that of having just put them.
   const bool restarts = peer == kCarillonData;

@@ -22,7 +22,8 @@ constexpr Scale kFullScale = {
     .single_put_time = seconds(2),
     .cycle_jobs = 200'000,
     .memory_reps = 1,
-    .memory_jobs = 1'000'000,
+    .near_memory_jobs = 1'000'000,
+    .far_memory_jobs = 1'000'000,
     .lateness_reps = 3,
     .lateness_jobs = 100'000,
     .lateness_spread = seconds(5),
@@ -40,7 +41,8 @@ constexpr Scale kCheckScale = {
     .single_put_time = milliseconds(300),
     .cycle_jobs = 25'000,
     .memory_reps = 1,
-    .memory_jobs = 100'000,
+    .near_memory_jobs = 600'000,  // Fewer do not carry the store's own buffers.
+    .far_memory_jobs = 100'000,
     .lateness_reps = 1,
     .lateness_jobs = 18'000,
     .lateness_spread = milliseconds(900),
@@ -130,7 +132,8 @@ Options parse_options(int argc, char** argv) {
   options.all_delays = delay.empty() ? !options.check : delay == "all";
   if (jobs > 0) {
     Scale& scale = options.scale;
-    scale.put_max_jobs = scale.cycle_jobs = scale.memory_jobs = jobs;
+    scale.put_max_jobs = scale.cycle_jobs = jobs;
+    scale.near_memory_jobs = scale.far_memory_jobs = jobs;
     scale.lateness_jobs = scale.one_worker_jobs = jobs;
   }
   if (reps > 0) {

@@ -23,7 +23,8 @@ struct Scale {
   Span single_put_time;        ///< The same for one connection, one at a time.
   std::uint64_t cycle_jobs;    ///< Put, then reserved and deleted.
   int memory_reps;             ///< Memory hardly varies.
-  std::uint64_t memory_jobs;
+  std::uint64_t near_memory_jobs;
+  std::uint64_t far_memory_jobs;
   int lateness_reps;
   std::uint64_t lateness_jobs;
   Span lateness_spread;            ///< Their due times cover this span evenly.

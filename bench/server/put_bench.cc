@@ -5,6 +5,7 @@
 
 #include "bench/server/bare_append.h"
 #include "bench/server/load.h"
+#include "bench/server/one_core.h"
 #include "bench/server/workloads.h"
 
 namespace carillon::bench {
@@ -83,6 +84,7 @@ void run_put_bench(const Options& options, Ledger& ledger) {
   // The floor is measured last in each repetition, next to Redis and the following carillon.
   std::vector<std::string_view> single = peers;
   single.push_back(kBareAppend);
+  const OneCore one_core(options.surroundings.dir);
   run({1, 1}, kNear, options.scale.single_put_time, single);
 }
 
