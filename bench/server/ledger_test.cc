@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/server/ledger.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstddef>
+#include <sstream>
+#include <stdexcept>
+#include <string>
 
 #include "bench/server/peers.h"
 #include "bench/server/table.h"
@@ -101,6 +107,11 @@ TEST(Table, FitsEightyColumns) {
                 {"max_ms", 1234.56}, {"early", 100'000},  {"achieved_per_s", 123'456},
                 {"of_allowed", 0.95}};
     ledger.add(m);
+    m.peer = kBeanstalkd;
+    m.values = {{"p50_ms", 0.12},           {"p99_ms", 1.2},    {"p999_ms", 123.45},
+                {"max_ms", 98765.4},        {"early", 100'000}, {"twice", 0},
+                {"achieved_per_s", 123'456}};
+    ledger.add(m);
   }
   const std::string text =
       format_tables(ledger) + format_verdicts(judge(ledger, false, {"put", "cycle", "lateness"}));
@@ -110,6 +121,34 @@ TEST(Table, FitsEightyColumns) {
     columns = c == '\n' ? 0 : columns + ((c & 0xC0) != 0x80);
     EXPECT_LE(columns, 80U);
   }
+}
+
+TEST(Table, NumbersStandUnderTheirHeadersHoweverLarge) {
+  Ledger ledger;
+  for (const double late_ms : {0.1, 99.99, 999.9, 1'000.4, 123'456.7}) {
+    Measurement m =
+        measured("lateness", fmt::format("{} ms", late_ms), kCarillonData, 1, "p50_ms", late_ms);
+    m.values.emplace_back("p99_ms", 2 * late_ms);
+    m.values.emplace_back("max_ms", 30 * late_ms);
+    ledger.add(m);
+  }
+  const std::string text = format_tables(ledger);
+  std::istringstream lines(text);
+  std::size_t p50_ends = 0;
+  std::size_t max_ends = 0;
+  std::size_t rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (const std::size_t at = line.find(" max"); at != std::string::npos) {
+      p50_ends = line.find("p50") + 3;
+      max_ends = at + 4;
+    }
+    if (line.find(kCarillonData) == std::string::npos) continue;
+    ++rows;
+    EXPECT_EQ(line.size(), max_ends) << text;  // What is not measured is blank.
+    EXPECT_NE(line[p50_ends - 1], ' ') << text;
+    EXPECT_EQ(line[p50_ends], ' ') << text;
+  }
+  EXPECT_EQ(rows, 5U);
 }
 
 }  // namespace

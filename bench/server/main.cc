@@ -81,7 +81,7 @@ int conclude(const std::vector<Verdict>& verdicts, const Ledger& ledger) {
 
 int run(const Options& options) {
   const Environment environment = describe_environment(options.surroundings.dir);
-  fmt::print("{}; {} ({}); commit {}\ndata in {} ({})\n", environment.cpu, environment.preset,
+  fmt::print("{}\n{} ({}); commit {}\ndata in {} ({})\n", environment.cpu, environment.preset,
              environment.compiler, environment.commit, options.surroundings.dir.string(),
              environment.filesystem);
   warn_of_surroundings(environment);

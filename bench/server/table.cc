@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <utility>
 
 namespace carillon::bench {
 namespace {
@@ -55,9 +57,11 @@ const std::array<Layout, 4>& layouts() {
   return kLayouts;
 }
 
-// 123456.7 -> "123,457".
+// 123456.7 -> "123,457". Four significant digits are enough: the larger, the fewer decimals.
 std::string grouped(double value, int decimals) {
-  std::string digits = fmt::format("{:.{}f}", value, decimals);
+  const double size = std::abs(value);
+  const int most = size >= 1000 ? 0 : size >= 100 ? 1 : 2;
+  std::string digits = fmt::format("{:.{}f}", value, std::min(decimals, most));
   const std::size_t point = std::min(digits.find('.'), digits.size());
   const std::size_t first = digits[0] == '-' ? 1 : 0;
   for (std::size_t at = point; at > first + 3;) digits.insert(at -= 3, 1, ',');
@@ -78,36 +82,57 @@ std::size_t width_of(std::string_view text) {
   return text.size() - (text.find("±") == std::string_view::npos ? 0 : 1);
 }
 
-std::size_t width_of(const Column& column) {
-  return std::max<std::size_t>(column.header.size() + 2, column.spread ? 15 : 8);
+void append_right(std::string& out, std::string_view text, std::size_t width) {
+  out.append(width - width_of(text), ' ').append(text);
 }
 
-void append_right(std::string& out, std::string_view text, std::size_t width) {
-  const std::size_t taken = width_of(text);
-  out.append(width > taken ? width - taken : 1, ' ').append(text);
+struct Row {
+  std::string cell;
+  std::string peer;
+  std::vector<std::string> texts;  // a column each
+};
+
+// In the order in which they were first measured.
+std::vector<Row> rows_of(const Ledger& ledger, const Layout& layout) {
+  std::vector<Row> rows;
+  for (const Measurement& m : ledger.measurements()) {
+    const auto is_row = [&](const Row& row) { return row.cell == m.cell && row.peer == m.peer; };
+    if (m.bench != layout.bench || std::any_of(rows.begin(), rows.end(), is_row)) continue;
+    Row row{m.cell, m.peer, {}};
+    for (const Column& column : layout.columns) {
+      row.texts.push_back(
+          cell_text(ledger.summary(layout.bench, m.cell, m.peer, column.metric), column));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::string format_table(const Ledger& ledger, const Layout& layout) {
-  std::vector<std::string> cells;
-  std::vector<std::pair<std::string, std::string>> rows;  // (cell, peer), as first measured
-  for (const Measurement& m : ledger.measurements()) {
-    if (m.bench != layout.bench) continue;
-    const auto row = std::make_pair(m.cell, m.peer);
-    if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(row);
-  }
+  constexpr std::size_t kGap = 2;
+  const std::vector<Row> rows = rows_of(ledger, layout);
   if (rows.empty()) return {};
-  std::string out = fmt::format("\n{}\n{:19}", layout.title, "");
-  for (const Column& column : layout.columns) append_right(out, column.header, width_of(column));
+  // Every column is as wide as what stands in it, so that nothing can push the next aside.
+  std::size_t name_width = 0;
+  std::vector<std::size_t> widths;
+  for (const Column& column : layout.columns) widths.push_back(column.header.size());
+  for (const Row& row : rows) {
+    name_width = std::max(name_width, row.peer.size());
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], width_of(row.texts[i]));
+    }
+  }
+  std::string out = fmt::format("\n{}\n  {:{}}", layout.title, "", name_width);
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    append_right(out, layout.columns[i].header, kGap + widths[i]);
+  }
   std::string_view cell;
-  for (const auto& row : rows) {
-    if (row.first != cell) out += fmt::format("\n {}", row.first);
-    cell = row.first;
-    out += fmt::format("\n  {:17}", row.second);
-    for (const Column& column : layout.columns) {
-      append_right(
-          out,
-          cell_text(ledger.summary(layout.bench, row.first, row.second, column.metric), column),
-          width_of(column));
+  for (const Row& row : rows) {
+    if (row.cell != cell) out += fmt::format("\n {}", row.cell);
+    cell = row.cell;
+    out += fmt::format("\n  {:{}}", row.peer, name_width);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      append_right(out, row.texts[i], kGap + widths[i]);
     }
     while (out.back() == ' ') out.pop_back();
   }
