@@ -1,33 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
+#include "bench/common/progress.h"
 #include "bench/server/workloads.h"
-#include "carillon/base/clock.h"
 
 namespace carillon::bench {
-namespace {
-
-// On a terminal one line that changes; in a log nothing but what comes at the end.
-void show_progress(std::string_view what) {
-  static const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  static const Instant began = SteadyClock().now();
-  if (!terminal) return;
-  const auto seconds =
-      std::chrono::duration_cast<std::chrono::seconds>(SteadyClock().now() - began).count();
-  if (what.empty()) {
-    fmt::print(stderr, "\r\033[K");
-  } else {
-    fmt::print(stderr, "\r\033[K[{:3} s] {}", seconds, what);
-  }
-  std::fflush(stderr);
-}
-
-}  // namespace
 
 void alternate(const Options& options, Ledger& ledger, int reps, std::string_view what,
                const std::vector<std::string_view>& peers,

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
 #include "carillon/base/clock.h"
 
 namespace carillon::bench {

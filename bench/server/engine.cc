@@ -17,7 +17,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
 #include "carillon/base/clock.h"
 
 namespace carillon::bench {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <deque>
 
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
 #include "bench/server/load.h"
 #include "bench/server/workloads.h"
 #include "carillon/base/clock.h"

@@ -7,7 +7,7 @@
 #include <deque>
 #include <optional>
 
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
 #include "bench/server/peers.h"
 #include "carillon/base/clock.h"
 

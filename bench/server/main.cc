@@ -10,22 +10,19 @@
 #include <exception>
 #include <filesystem>
 
-#include "bench/server/interrupt.h"
-#include "bench/server/ledger.h"
+#include "bench/common/conclusion.h"
+#include "bench/common/interrupt.h"
+#include "bench/common/ledger.h"
+#include "bench/common/table.h"
+#include "bench/server/layouts.h"
 #include "bench/server/options.h"
 #include "bench/server/plot.h"
-#include "bench/server/table.h"
 #include "bench/server/targets.h"
 #include "bench/server/workloads.h"
 
 namespace {
 
 using namespace carillon::bench;
-
-constexpr int kOk = 0;
-constexpr int kShort = 1;
-constexpr int kDidNotRun = 2;
-constexpr int kInterruptedStatus = 130;  // as a shell says of SIGINT
 
 struct Bench {
   std::string_view number;
@@ -38,46 +35,6 @@ constexpr std::array kBenches = {
     Bench{"B3", "memory", run_memory_bench},
     Bench{"B4", "lateness", run_lateness_bench},
 };
-
-std::filesystem::path results_file(const Options& options, const Environment& environment) {
-  const std::string name = fmt::format("server-{}.jsonl", environment.date.substr(0, 10));
-  const std::filesystem::path source = CARILLON_BENCH_SOURCE_DIR;
-  const std::filesystem::path build = CARILLON_BENCH_BINARY_DIR;
-  return (options.save ? source / "bench" / "results" : build / "bench-results") / name;
-}
-
-void warn_of_surroundings(const Environment& environment) {
-  if (environment.build_type == "Debug" || environment.preset.find("san") != std::string::npos) {
-    fmt::print("note: this is a {} build ({}); its numbers say little\n", environment.build_type,
-               environment.preset);
-  }
-  if (environment.load_before > 0.7) {
-    fmt::print("note: load average {:.1f} before the run: others are using this machine\n",
-               environment.load_before);
-  }
-}
-
-// What falls short, and what could not be judged. Prints "ok" if there is nothing of either.
-int conclude(const std::vector<Verdict>& verdicts, const Ledger& ledger) {
-  int status = kOk;
-  for (const std::string& why : ledger.missing()) {
-    fmt::print("not measured: {}\n", why);
-    status = kShort;
-  }
-  for (const Verdict& verdict : verdicts) {
-    if (verdict.met) continue;
-    status = kShort;
-    if (!verdict.measured) {
-      // A peer that is not installed has been named above; one left out by --peer has not.
-      if (ledger.missing().empty()) fmt::print("not judged: {}\n", verdict.target->name);
-      continue;
-    }
-    fmt::print("falls short: {}: {:.2f}, to reach {} {:g}\n", verdict.target->name,
-               *verdict.measured, to_string(verdict.target->bound), verdict.limit);
-  }
-  if (status == kOk) fmt::print("ok\n");
-  return status;
-}
 
 int run(const Options& options) {
   const Environment environment = describe_environment(options.surroundings.dir);
@@ -94,11 +51,11 @@ int run(const Options& options) {
     bench.run(options, ledger);
     ran.push_back(bench.name);
   }
-  const std::vector<Verdict> verdicts = judge(ledger, options.check, ran);
-  const std::filesystem::path file = results_file(options, environment);
+  const std::vector<Verdict> verdicts = judge(ledger, server_targets(), options.check, ran);
+  const std::filesystem::path file = results_file("server", options.save, environment);
   ledger.append_json(file, environment);
-  fmt::print("{}{}\nresults: {}\n", format_tables(ledger), format_verdicts(verdicts),
-             file.string());
+  fmt::print("{}{}\nresults: {}\n", format_tables(ledger, server_layouts()),
+             format_verdicts(verdicts), file.string());
   if (options.plot) {
     const std::filesystem::path source = CARILLON_BENCH_SOURCE_DIR;
     draw_pictures(ledger, source / "docs" / "pictures");

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "bench/common/interrupt.h"
 #include "bench/server/bare_append.h"
-#include "bench/server/interrupt.h"
 #include "bench/server/server_process.h"
 
 namespace carillon::bench {

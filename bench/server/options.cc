@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "bench/common/environment.h"
+
 namespace carillon::bench {
 namespace {
 

@@ -6,8 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "bench/common/environment.h"
+#include "bench/common/interrupt.h"
 #include "bench/server/engine.h"
-#include "bench/server/interrupt.h"
 
 namespace carillon::bench {
 namespace {

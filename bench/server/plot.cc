@@ -4,42 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
-#include "bench/server/interrupt.h"
+#include "bench/common/gnuplot.h"
 
 namespace carillon::bench {
 namespace {
 
 constexpr std::string_view kLatenessCell = "16 workers";
 constexpr std::string_view kPutCell = "8x64 near";
-
-// Both colour schemes of a reader's screen: dark lines on a white ground of its own.
-constexpr std::string_view kStyle =
-    "set terminal svg size 760,400 background '#ffffff' font 'sans-serif,13'\n"
-    "set border 3 linecolor '#555555'\n"
-    "set tics nomirror\n"
-    "set grid ytics linecolor '#dddddd' linetype 1\n"
-    "set key below reverse Left\n";
-
-std::vector<std::string> peers_of(const Ledger& ledger, std::string_view bench,
-                                  std::string_view cell) {
-  std::vector<std::string> peers;
-  for (const Measurement& m : ledger.measurements()) {
-    if (m.bench != bench || m.cell != cell) continue;
-    if (std::find(peers.begin(), peers.end(), m.peer) == peers.end()) peers.push_back(m.peer);
-  }
-  return peers;
-}
-
-void run_gnuplot(const std::string& script) {
-  std::FILE* gnuplot = ::popen("gnuplot", "w");
-  if (gnuplot == nullptr) throw BenchError("gnuplot does not start");
-  std::fputs(script.c_str(), gnuplot);
-  if (::pclose(gnuplot) != 0) throw BenchError("gnuplot failed");
-}
 
 std::string_view colour_of(std::string_view peer) {
   if (peer == "carillon --data") return "#0b5394";
@@ -51,14 +25,14 @@ std::string_view colour_of(std::string_view peer) {
 }
 
 void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
-  const std::vector<std::string> peers = peers_of(ledger, "put", kPutCell);
+  const std::vector<std::string> peers = ledger.peers("put", kPutCell);
   if (peers.empty()) return;
   std::string script = fmt::format(
       "{}set output '{}'\nset title 'Durable puts a second, 200-byte bodies, 8 connections x 64 "
       "deep'\n"
       "set style fill solid\nset boxwidth 0.6\nset xrange [-0.6:{}]\nset yrange [0:*]\n"
       "set format y '%.0s%c'\nunset key\nplot ",
-      kStyle, file.string(), static_cast<double>(peers.size()) - 0.4);
+      kPlotStyle, file.string(), static_cast<double>(peers.size()) - 0.4);
   std::string data;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     script += fmt::format("{}'-' using 1:2:xtic(3) with boxes linecolor '{}'", i > 0 ? ", " : "",
@@ -70,7 +44,7 @@ void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
 }
 
 void draw_lateness(const Ledger& ledger, const std::filesystem::path& file) {
-  const std::vector<std::string> peers = peers_of(ledger, "lateness", kLatenessCell);
+  const std::vector<std::string> peers = ledger.peers("lateness", kLatenessCell);
   if (peers.empty()) return;
   std::string script = fmt::format(
       "{}set output '{}'\nset title 'Lateness of jobs falling due, 16 workers waiting'\n"
@@ -78,7 +52,7 @@ void draw_lateness(const Ledger& ledger, const std::filesystem::path& file) {
       "set xlabel 'share of jobs'\n"
       "set xtics ('0' 1, '50 %%' 0.5, '90 %%' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
       "plot ",
-      kStyle, file.string());
+      kPlotStyle, file.string());
   std::string data;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     script += fmt::format("{}'-' using 1:2 with lines linewidth 2 linecolor '{}' title '{}'",

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "bench/server/ledger.h"
+#include "bench/common/ledger.h"
 
 namespace carillon::bench {
 

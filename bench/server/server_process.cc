@@ -19,8 +19,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "bench/common/environment.h"
+#include "bench/common/interrupt.h"
 #include "bench/server/engine.h"
-#include "bench/server/interrupt.h"
 #include "carillon/base/clock.h"
 
 namespace carillon::bench {
@@ -199,48 +200,11 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
-std::string find_program(const std::string& program) {
-  if (program.find('/') != std::string::npos) {
-    return ::access(program.c_str(), X_OK) == 0 ? program : std::string();
-  }
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(std::string(path == nullptr ? "" : path) + ":/usr/bin:/usr/sbin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + program;
-    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
-}
-
 void pause_for(Span span) {
   const timespec time = {static_cast<std::time_t>(span.count() / 1'000'000'000),
                          static_cast<long>(span.count() % 1'000'000'000)};
   ::nanosleep(&time, nullptr);
   check_interrupt();
-}
-
-std::string filesystem_of(const std::filesystem::path& path) {
-  const std::string absolute = std::filesystem::weakly_canonical(path).string();
-  std::ifstream mounts("/proc/self/mountinfo");
-  std::string type = "unknown";
-  std::size_t longest = 0;
-  for (std::string line; std::getline(mounts, line);) {
-    // ID parent major:minor root MOUNT-POINT options ... - TYPE source ...
-    std::istringstream fields(line);
-    std::string field;
-    std::string mount_point;
-    for (int i = 0; i < 5; ++i) fields >> mount_point;
-    while (fields >> field && field != "-") {
-    }
-    fields >> field;
-    const bool inside =
-        absolute == mount_point || mount_point == "/" || absolute.starts_with(mount_point + "/");
-    if (inside && mount_point.size() >= longest) {
-      longest = mount_point.size();
-      type = field;
-    }
-  }
-  return type;
 }
 
 double own_cpu_seconds() {

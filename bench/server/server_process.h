@@ -74,14 +74,8 @@ class ServerProcess {
 /// A port of 127.0.0.1 that was free a moment ago.
 [[nodiscard]] std::uint16_t free_port();
 
-/// Where `program` is along PATH (or itself, if it holds a slash and is executable); else empty.
-[[nodiscard]] std::string find_program(const std::string& program);
-
 /// Sleeps, but not through Ctrl-C.
 void pause_for(Span span);
-
-/// The type of the filesystem that holds `path` ("ext4", "tmpfs"), from /proc/self/mountinfo.
-[[nodiscard]] std::string filesystem_of(const std::filesystem::path& path);
 
 /// The CPU time of this process so far.
 [[nodiscard]] double own_cpu_seconds();

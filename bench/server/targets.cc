@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/server/targets.h"
 
-#include <algorithm>
 #include <array>
 
 #include "bench/server/peers.h"
@@ -48,50 +47,8 @@ constexpr std::array kTargets = {
            "", Bound::kAtLeast, 0.9, 0.85},
 };
 
-bool within(double measured, Bound bound, double limit) {
-  switch (bound) {
-    case Bound::kAtLeast: return measured >= limit;
-    case Bound::kAbove: return measured > limit;
-    case Bound::kAtMost: return measured <= limit;
-    case Bound::kBelow: return measured < limit;
-  }
-  return false;
-}
-
-std::optional<double> measured_value(const Ledger& ledger, const Target& target) {
-  if (!target.rival.empty()) {
-    return ledger.ratio(target.bench, target.cell, target.metric, target.subject, target.rival);
-  }
-  const auto summary = ledger.summary(target.bench, target.cell, target.subject, target.metric);
-  if (!summary) return std::nullopt;
-  // A count of what must never happen is not excused by a good median.
-  return target.limit == 0 ? summary->max : summary->median;
-}
-
 }  // namespace
 
-std::vector<Verdict> judge(const Ledger& ledger, bool check,
-                           const std::vector<std::string_view>& benches) {
-  std::vector<Verdict> verdicts;
-  for (const Target& target : kTargets) {
-    if (std::find(benches.begin(), benches.end(), target.bench) == benches.end()) continue;
-    if (check && target.limit_in_check == 0 && target.limit != 0) continue;
-    Verdict verdict{&target, measured_value(ledger, target),
-                    check ? target.limit_in_check : target.limit, false};
-    verdict.met = verdict.measured && within(*verdict.measured, target.bound, verdict.limit);
-    verdicts.push_back(verdict);
-  }
-  return verdicts;
-}
-
-std::string_view to_string(Bound bound) noexcept {
-  switch (bound) {
-    case Bound::kAtLeast: return ">=";
-    case Bound::kAbove: return ">";
-    case Bound::kAtMost: return "<=";
-    case Bound::kBelow: return "<";
-  }
-  return "?";
-}
+std::span<const Target> server_targets() { return kTargets; }
 
 }  // namespace carillon::bench

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/server/ledger.h"
+#include "bench/common/ledger.h"
 #include "bench/server/options.h"
 
 namespace carillon::bench {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/server/ledger.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +8,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "bench/common/ledger.h"
+#include "bench/common/table.h"
+#include "bench/server/layouts.h"
 #include "bench/server/peers.h"
-#include "bench/server/table.h"
 #include "bench/server/targets.h"
 
 namespace carillon::bench {
@@ -35,41 +35,12 @@ const Verdict& verdict_named(const std::vector<Verdict>& verdicts, std::string_v
   throw std::runtime_error("no such target");
 }
 
-TEST(Ledger, SummaryIsTheMedianAndItsDeviation) {
-  const Summary odd = summarize({9, 1, 5, 4, 100});
-  EXPECT_EQ(odd.median, 5);
-  EXPECT_EQ(odd.mad, 4);
-  EXPECT_EQ(odd.max, 100);
-  EXPECT_EQ(summarize({1, 2, 3, 4}).median, 2.5);
-}
-
-TEST(Ledger, PercentileIsTheNearestRank) {
-  std::vector<std::int64_t> hundred;
-  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
-  EXPECT_EQ(percentile(hundred, 0), 1);
-  EXPECT_EQ(percentile(hundred, 0.5), 50);
-  EXPECT_EQ(percentile(hundred, 0.99), 99);
-  EXPECT_EQ(percentile(hundred, 1), 100);
-  EXPECT_EQ(percentile({7}, 0.999), 7);
-}
-
-TEST(Ledger, RatioPairsTheSameRepetition) {
-  Ledger ledger;
-  // The machine was slow in repetition 1 for both: the ratio is 2 in each.
-  ledger.add(measured("put", "c", "a", 1, "per_s", 20));
-  ledger.add(measured("put", "c", "b", 1, "per_s", 10));
-  ledger.add(measured("put", "c", "a", 2, "per_s", 200));
-  ledger.add(measured("put", "c", "b", 2, "per_s", 100));
-  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "b"), 2.0);
-  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "nobody"), std::nullopt);
-}
-
 TEST(Targets, BoundsAreJudgedAsTheyAreWritten) {
   Ledger ledger;
   ledger.add(measured("put", "8x64 near", kCarillonData, 1, "per_s", 100'000));
   ledger.add(measured("put", "8x64 near", kBeanstalkdF50, 1, "per_s", 50'000));
   ledger.add(measured("put", "8x64 near", kRedis, 1, "per_s", 100'000));
-  const auto verdicts = judge(ledger, false, {"put"});
+  const auto verdicts = judge(ledger, server_targets(), false, {"put"});
   EXPECT_TRUE(verdict_named(verdicts, "durable put 8x64, against -f50").met) << "at least 2";
   EXPECT_FALSE(verdict_named(verdicts, "durable put 8x64, against Redis").met) << "ahead of it";
   const Verdict& unmeasured = verdict_named(verdicts, "durable put 8x64, against -f0");
@@ -83,7 +54,7 @@ TEST(Targets, OneEarlyJobInOneRepetitionIsNotExcusedByTheMedian) {
     ledger.add(measured("lateness", "16 workers", kCarillonData, rep, "early", rep == 2 ? 1 : 0));
     ledger.add(measured("lateness", "16 workers", kCarillonMemory, rep, "early", 0));
   }
-  const auto verdicts = judge(ledger, true, {"lateness"});
+  const auto verdicts = judge(ledger, server_targets(), true, {"lateness"});
   EXPECT_FALSE(verdict_named(verdicts, "never early durable").met);
   EXPECT_TRUE(verdict_named(verdicts, "never early in memory").met);
 }
@@ -114,7 +85,8 @@ TEST(Table, FitsEightyColumns) {
     ledger.add(m);
   }
   const std::string text =
-      format_tables(ledger) + format_verdicts(judge(ledger, false, {"put", "cycle", "lateness"}));
+      format_tables(ledger, server_layouts()) +
+      format_verdicts(judge(ledger, server_targets(), false, {"put", "cycle", "lateness"}));
   EXPECT_THAT(text, testing::HasSubstr("1,234,568"));
   std::size_t columns = 0;
   for (const char c : text) {
@@ -132,7 +104,7 @@ TEST(Table, NumbersStandUnderTheirHeadersHoweverLarge) {
     m.values.emplace_back("max_ms", 30 * late_ms);
     ledger.add(m);
   }
-  const std::string text = format_tables(ledger);
+  const std::string text = format_tables(ledger, server_layouts());
   std::istringstream lines(text);
   std::size_t p50_ends = 0;
   std::size_t max_ends = 0;

@@ -6,17 +6,20 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "bench/common/environment.h"
+
 namespace carillon::bench {
 
 /// One run of one peer: a JSON line.
 struct Measurement {
-  std::string bench;  ///< "put", "cycle", "memory", "lateness".
+  std::string bench;  ///< "put", "W1".
   std::string cell;   ///< The variant within it, the same for all peers: "8x64 near".
   std::string peer;
   int rep = 0;
@@ -27,20 +30,6 @@ struct Measurement {
 
   [[nodiscard]] std::optional<double> value(std::string_view metric) const noexcept;
 };
-
-/// What is the same for all lines of a run.
-struct Environment {
-  std::string commit;
-  std::string cpu;
-  std::string compiler;
-  std::string preset;
-  std::string build_type;
-  std::string filesystem;
-  std::string date;    ///< UTC, ISO 8601, to the second.
-  double load_before;  ///< 1-minute load average when the run began: others on the machine.
-};
-
-[[nodiscard]] Environment describe_environment(const std::filesystem::path& dir);
 
 /// Median and spread of one metric over repetitions.
 struct Summary {
@@ -55,6 +44,15 @@ struct Summary {
 /// The value below which `share` of `sorted` lies (nearest rank). Pre: not empty, ascending.
 [[nodiscard]] double percentile(const std::vector<std::int64_t>& sorted, double share);
 
+/// A metric by repetition.
+using Series = std::map<int, double>;
+
+[[nodiscard]] std::vector<double> values_of(const Series& series);
+
+/// The median, over the repetitions that both have, of `above` / `below` in the same repetition.
+/// Pairing takes out what slowed the whole machine during both. Nothing if there is no such pair.
+[[nodiscard]] std::optional<double> median_ratio(const Series& above, const Series& below);
+
 /// All measurements of a run, in the order taken.
 ///
 /// Threads: unsafe.
@@ -67,13 +65,19 @@ class Ledger {
   [[nodiscard]] const std::vector<Measurement>& measurements() const { return measurements_; }
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
+  /// Who was measured in that cell, in the order measured first.
+  [[nodiscard]] std::vector<std::string> peers(std::string_view bench, std::string_view cell) const;
+
   /// Over all repetitions of that peer, if there is one that has the metric.
   [[nodiscard]] std::optional<Summary> summary(std::string_view bench, std::string_view cell,
                                                std::string_view peer,
                                                std::string_view metric) const;
 
-  /// The median, over repetitions, of `subject` / `rival` in the same repetition. Pairing takes out
-  /// what slowed the whole machine during both.
+  /// The metric in each repetition; of several peers, "a|b", the lowest of them.
+  [[nodiscard]] Series lowest(std::string_view bench, std::string_view cell, std::string_view peers,
+                              std::string_view metric) const;
+
+  /// median_ratio() of `subject` and `rival`.
   [[nodiscard]] std::optional<double> ratio(std::string_view bench, std::string_view cell,
                                             std::string_view metric, std::string_view subject,
                                             std::string_view rival) const;

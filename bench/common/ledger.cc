@@ -1,45 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/server/ledger.h"
+#include "bench/common/ledger.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <ctime>
 #include <fstream>
 
-#include "bench/server/interrupt.h"
-#include "bench/server/server_process.h"
+#include "bench/common/interrupt.h"
 
 namespace carillon::bench {
 namespace {
-
-// What `command` prints, without the newline at its end; empty if it fails.
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  std::string text;
-  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe)) {
-    text += static_cast<char>(byte);
-  }
-  if (::pclose(pipe) != 0) return {};
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string model = "unknown";
-  int count = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    ++count;
-    model = line.substr(line.find(':') + 2);
-  }
-  return fmt::format("{} x {}", count, model);
-}
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -98,26 +69,6 @@ std::optional<double> Measurement::value(std::string_view metric) const noexcept
   return std::nullopt;
 }
 
-Environment describe_environment(const std::filesystem::path& dir) {
-  Environment e;
-  const std::string git = "git -C '" CARILLON_BENCH_SOURCE_DIR "' ";
-  e.commit = output_of(git + "rev-parse --short=12 HEAD 2>/dev/null");
-  if (e.commit.empty()) {
-    e.commit = "unknown";
-  } else if (!output_of(git + "status --porcelain --untracked-files=no 2>/dev/null").empty()) {
-    e.commit += "-dirty";
-  }
-  e.cpu = cpu_model();
-  e.compiler = CARILLON_BENCH_COMPILER;
-  e.preset = CARILLON_BENCH_PRESET;
-  e.build_type = CARILLON_BENCH_BUILD_TYPE;
-  e.filesystem = filesystem_of(dir);
-  e.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  e.load_before = 0;
-  std::ifstream("/proc/loadavg") >> e.load_before;
-  return e;
-}
-
 Summary summarize(std::vector<double> values) {
   Summary summary;
   summary.count = values.size();
@@ -135,10 +86,35 @@ double percentile(const std::vector<std::int64_t>& sorted, double share) {
   return static_cast<double>(sorted[std::min(index, sorted.size() - 1)]);
 }
 
+std::vector<double> values_of(const Series& series) {
+  std::vector<double> values;
+  for (const auto& [rep, value] : series) values.push_back(value);
+  return values;
+}
+
+std::optional<double> median_ratio(const Series& above, const Series& below) {
+  std::vector<double> ratios;
+  for (const auto& [rep, value] : above) {
+    const auto other = below.find(rep);
+    if (other != below.end() && other->second != 0) ratios.push_back(value / other->second);
+  }
+  if (ratios.empty()) return std::nullopt;
+  return median_of(ratios);
+}
+
 void Ledger::note_missing(std::string why) {
   if (std::find(missing_.begin(), missing_.end(), why) == missing_.end()) {
     missing_.push_back(std::move(why));
   }
+}
+
+std::vector<std::string> Ledger::peers(std::string_view bench, std::string_view cell) const {
+  std::vector<std::string> found;
+  for (const Measurement& m : measurements_) {
+    if (m.bench != bench || m.cell != cell) continue;
+    if (std::find(found.begin(), found.end(), m.peer) == found.end()) found.push_back(m.peer);
+  }
+  return found;
 }
 
 std::optional<Summary> Ledger::summary(std::string_view bench, std::string_view cell,
@@ -152,21 +128,31 @@ std::optional<Summary> Ledger::summary(std::string_view bench, std::string_view 
   return summarize(std::move(found));
 }
 
+Series Ledger::lowest(std::string_view bench, std::string_view cell, std::string_view peers,
+                      std::string_view metric) const {
+  const auto is_one_of_them = [&](std::string_view peer) {
+    for (std::string_view rest = peers; !rest.empty();) {
+      const std::size_t end = std::min(rest.find('|'), rest.size());
+      if (rest.substr(0, end) == peer) return true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return false;
+  };
+  Series series;
+  for (const Measurement& m : measurements_) {
+    if (m.bench != bench || m.cell != cell || !is_one_of_them(m.peer)) continue;
+    const auto value = m.value(metric);
+    if (!value) continue;
+    const auto [at, fresh] = series.try_emplace(m.rep, *value);
+    if (!fresh) at->second = std::min(at->second, *value);
+  }
+  return series;
+}
+
 std::optional<double> Ledger::ratio(std::string_view bench, std::string_view cell,
                                     std::string_view metric, std::string_view subject,
                                     std::string_view rival) const {
-  std::vector<double> ratios;
-  for (const Measurement& s : measurements_) {
-    if (s.bench != bench || s.cell != cell || s.peer != subject) continue;
-    for (const Measurement& r : measurements_) {
-      if (r.bench != bench || r.cell != cell || r.peer != rival || r.rep != s.rep) continue;
-      const auto above = s.value(metric);
-      const auto below = r.value(metric);
-      if (above && below && *below != 0) ratios.push_back(*above / *below);
-    }
-  }
-  if (ratios.empty()) return std::nullopt;
-  return median_of(ratios);
+  return median_ratio(lowest(bench, cell, subject, metric), lowest(bench, cell, rival, metric));
 }
 
 void Ledger::append_json(const std::filesystem::path& file, const Environment& environment) const {

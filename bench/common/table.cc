@@ -1,72 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/server/table.h"
+#include "bench/common/table.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
 namespace carillon::bench {
 namespace {
-
-struct Column {
-  std::string_view header;
-  std::string_view metric;
-  int decimals;
-  bool spread = false;  // followed by the deviation in per cent of the median
-};
-
-struct Layout {
-  std::string_view bench;
-  std::string_view title;
-  std::vector<Column> columns;
-};
-
-const std::array<Layout, 4>& layouts() {
-  static const std::array<Layout, 4> kLayouts = {
-      Layout{"put",
-             "B1 durable put, 200-byte bodies; delay: near 10 s, ready 0, far 1 day",
-             {{"put/s", "per_s", 0, true},
-              {"us each", "us_per_op", 1},
-              {"server CPU us", "server_cpu_us_per_op", 1},
-              {"client CPU us", "client_cpu_us_per_op", 1}}},
-      Layout{"cycle",
-             "B2 without a log, 200-byte bodies: put, then reserve+delete",
-             {{"put/s", "put_per_s", 0, true},
-              {"CPU us", "put_server_cpu_us", 1},
-              {"res+del/s", "work_per_s", 0, true},
-              {"CPU us", "work_server_cpu_us", 1}}},
-      Layout{"memory",
-             "B3 memory per delayed job, bytes; near 120 s, far 1 day",
-             {{"standing", "standing_per_job", 1},
-              {"just put", "rss_per_job", 1},
-              {"2nd half", "second_half_rss_per_job", 1},
-              {"anonymous", "anonymous_per_job", 1}}},
-      Layout{"lateness",
-             "B4 lateness of jobs that fall due while workers wait, ms",
-             {{"p50", "p50_ms", 2},
-              {"p99", "p99_ms", 2},
-              {"p99.9", "p999_ms", 2},
-              {"max", "max_ms", 2},
-              {"early", "early", 0},
-              {"jobs/s", "achieved_per_s", 0},
-              {"of pace", "of_allowed", 2}}},
-  };
-  return kLayouts;
-}
-
-// 123456.7 -> "123,457". Four significant digits are enough: the larger, the fewer decimals.
-std::string grouped(double value, int decimals) {
-  const double size = std::abs(value);
-  const int most = size >= 1000 ? 0 : size >= 100 ? 1 : 2;
-  std::string digits = fmt::format("{:.{}f}", value, std::min(decimals, most));
-  const std::size_t point = std::min(digits.find('.'), digits.size());
-  const std::size_t first = digits[0] == '-' ? 1 : 0;
-  for (std::size_t at = point; at > first + 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
 
 std::string cell_text(const std::optional<Summary>& summary, const Column& column) {
   if (!summary) return "";
@@ -141,21 +83,39 @@ std::string format_table(const Ledger& ledger, const Layout& layout) {
 
 }  // namespace
 
-std::string format_tables(const Ledger& ledger) {
+// Four significant digits are enough: the larger, the fewer decimals.
+std::string grouped(double value, int decimals) {
+  const double size = std::abs(value);
+  const int most = size >= 1000 ? 0 : size >= 100 ? 1 : 2;
+  std::string digits = fmt::format("{:.{}f}", value, std::min(decimals, most));
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const std::size_t first = digits[0] == '-' ? 1 : 0;
+  for (std::size_t at = point; at > first + 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+std::string format_tables(const Ledger& ledger, std::span<const Layout> layouts) {
   std::string out;
-  for (const Layout& layout : layouts()) out += format_table(ledger, layout);
+  for (const Layout& layout : layouts) out += format_table(ledger, layout);
   return out;
 }
 
 std::string format_verdicts(const std::vector<Verdict>& verdicts) {
-  std::string out = fmt::format("\n{:<38}{:>12}   {:<10}\n", "Targets", "measured", "to reach");
+  const bool values = std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
+    return !verdict.target->unit.empty();
+  });
+  std::string out = fmt::format("\n{:<38}{:>12}{:>{}}   {:<10}\n", "Targets", "measured", "",
+                                values ? 10 : 0, "to reach");
   for (const Verdict& verdict : verdicts) {
-    const std::string measured = verdict.measured
-                                     ? fmt::format("{:.2f}{}", *verdict.measured,
-                                                   verdict.target->rival.empty() ? "  " : " x")
-                                     : "not measured";
-    out += fmt::format("  {:<36}{:>12}   {:<2} {:<6g}  {}\n", verdict.target->name, measured,
-                       to_string(verdict.target->bound), verdict.limit,
+    const Target& target = *verdict.target;
+    const std::string measured = verdict.measured ? fmt::format("{:.2f}{}", *verdict.measured,
+                                                                target.rival.empty() ? "  " : " x")
+                                                  : "not measured";
+    const std::string value = verdict.value && !target.unit.empty()
+                                  ? fmt::format("{:.1f} {}", *verdict.value, target.unit)
+                                  : "";
+    out += fmt::format("  {:<36}{:>12}{:>{}}   {:<2} {:<6g}  {}\n", target.name, measured, value,
+                       values ? 10 : 0, to_string(target.bound), verdict.limit,
                        verdict.met        ? "ok"
                        : verdict.measured ? "SHORT"
                                           : "-");

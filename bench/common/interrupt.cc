@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/server/interrupt.h"
+#include "bench/common/interrupt.h"
 
 #include <csignal>
 

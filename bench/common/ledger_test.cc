@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/common/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "bench/common/targets.h"
+
+namespace carillon::bench {
+namespace {
+
+Measurement measured(std::string_view bench, std::string_view cell, std::string_view peer, int rep,
+                     std::string_view metric, double value) {
+  Measurement m;
+  m.bench = bench;
+  m.cell = cell;
+  m.peer = peer;
+  m.rep = rep;
+  m.values = {{std::string(metric), value}};
+  return m;
+}
+
+TEST(Ledger, SummaryIsTheMedianAndItsDeviation) {
+  const Summary odd = summarize({9, 1, 5, 4, 100});
+  EXPECT_EQ(odd.median, 5);
+  EXPECT_EQ(odd.mad, 4);
+  EXPECT_EQ(odd.max, 100);
+  EXPECT_EQ(summarize({1, 2, 3, 4}).median, 2.5);
+}
+
+TEST(Ledger, PercentileIsTheNearestRank) {
+  std::vector<std::int64_t> hundred;
+  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
+  EXPECT_EQ(percentile(hundred, 0), 1);
+  EXPECT_EQ(percentile(hundred, 0.5), 50);
+  EXPECT_EQ(percentile(hundred, 0.99), 99);
+  EXPECT_EQ(percentile(hundred, 1), 100);
+  EXPECT_EQ(percentile({7}, 0.999), 7);
+}
+
+TEST(Ledger, RatioPairsTheSameRepetition) {
+  Ledger ledger;
+  // The machine was slow in repetition 1 for both: the ratio is 2 in each.
+  ledger.add(measured("put", "c", "a", 1, "per_s", 20));
+  ledger.add(measured("put", "c", "b", 1, "per_s", 10));
+  ledger.add(measured("put", "c", "a", 2, "per_s", 200));
+  ledger.add(measured("put", "c", "b", 2, "per_s", 100));
+  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "b"), 2.0);
+  EXPECT_EQ(ledger.ratio("put", "c", "per_s", "a", "nobody"), std::nullopt);
+}
+
+TEST(Ledger, SeveralNamesAreTheLowestOfThemInEachRepetition) {
+  Ledger ledger;
+  ledger.add(measured("W1", "c", "list", 1, "ns", 8));
+  ledger.add(measured("W1", "c", "pool", 1, "ns", 9));
+  ledger.add(measured("W1", "c", "list", 2, "ns", 7));
+  ledger.add(measured("W1", "c", "pool", 2, "ns", 5));
+  ledger.add(measured("W1", "c", "poo", 2, "ns", 1));
+  EXPECT_EQ(ledger.lowest("W1", "c", "list|pool", "ns"), (Series{{1, 8}, {2, 5}}));
+  EXPECT_TRUE(ledger.lowest("W1", "c", "l|ist", "ns").empty());
+}
+
+TEST(Targets, TheRivalMayBeMeasuredElsewhere) {
+  Ledger ledger;
+  ledger.add(measured("W4", "far", "wheel", 1, "ns", 30));
+  ledger.add(measured("W4", "near", "wheel", 1, "ns", 20));
+  const std::array targets = {Target{"far as near", "W4", "far", "ns", "wheel", "wheel",
+                                     Bound::kAtMost, 1.5, 1.5, "ns", "", "near", ""},
+                              Target{"farther", "W4", "far", "ns", "wheel", "wheel", Bound::kBelow,
+                                     1.5, 1.5, "ns", "", "near", ""}};
+  const auto verdicts = judge(ledger, targets, false, {"W4"});
+  ASSERT_EQ(verdicts.size(), 2U);
+  EXPECT_EQ(verdicts[0].measured, 1.5);
+  EXPECT_EQ(verdicts[0].value, 30.0);
+  EXPECT_TRUE(verdicts[0].met);
+  EXPECT_FALSE(verdicts[1].met);
+}
+
+}  // namespace
+}  // namespace carillon::bench
