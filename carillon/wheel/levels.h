@@ -8,7 +8,8 @@
 /// `l` covers the ticks [start(l, number), start(l, number + 1)), and `slots(l)` consecutive ones
 /// make up one slot, their parent, of level l + 1. A wheel needs no more than the public members
 /// here, so a geometry that goes unit by unit (1000 ms, 60 s, 60 min, 24 h) fits in by dividing
-/// instead of shifting. Together the levels must cover all 64 bits: no deadline is out of reach.
+/// instead of shifting: `MixedRadixLevels`. Together the levels must cover all 64 bits: no deadline
+/// is out of reach.
 
 #include <array>
 #include <bit>
@@ -115,7 +116,7 @@ struct PowerOfTwoLevels {
   }();
 
   /// The finest level on which `tick` is in another slot than `now` but under the same parent; 0 if
-  /// they are equal.
+  /// they are equal. A wheel asks with tick >= now only.
   static constexpr int level_of(Tick now, Tick tick) noexcept {
     const int bit = 63 - std::countl_zero((now ^ tick) | 1);
     if constexpr (kUniform) {
