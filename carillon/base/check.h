@@ -5,8 +5,9 @@
 /// Assertions that stay on. A failed check is a bug of ours (never an operating error): it prints
 /// where, what and the values given, then aborts.
 ///
-/// CARILLON_CHECK  in every build: for bugs whose continuation could lose or duplicate a job.
-/// CARILLON_DCHECK in builds without NDEBUG: for the hot paths of the wheels.
+/// CARILLON_CHECK  in every build: for bugs whose continuation could lose or duplicate a job, or a
+///                 timer.
+/// CARILLON_DCHECK in builds without NDEBUG: where a check would be felt on a hot path.
 
 #include <sstream>
 #include <string>

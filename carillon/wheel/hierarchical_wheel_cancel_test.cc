@@ -350,7 +350,7 @@ TYPED_TEST(HierarchicalWheelCancelTest, SinkPostponesItsSlotMates) {
   EXPECT_EQ(this->wheel_.size(), 0U);
 }
 
-#ifndef NDEBUG
+// In every build: the library is compiled once, and used by programs with and without NDEBUG.
 TEST(HierarchicalWheelDeathTest, SchedulingTwiceIsABug) {
   HierarchicalWheel wheel;
   WheelHook hook;
@@ -364,8 +364,10 @@ TEST(HierarchicalWheelDeathTest, CancellingInAnotherWheelIsABug) {
   WheelHook hook;
   wheel.schedule(hook, 10);
   EXPECT_DEATH(other.cancel(hook), "waits in another wheel");
+  EXPECT_DEATH(other.reschedule(hook, 20), "waits in another wheel");
+  EXPECT_DEATH(other.postpone(hook, 20), "waits in another wheel");
+  EXPECT_DEATH(other.schedule(hook, 20), "already scheduled for 10");
 }
-#endif
 
 }  // namespace
 }  // namespace carillon

@@ -13,7 +13,7 @@ namespace carillon {
 
 template <class Levels>
 inline bool BasicHierarchicalWheel<Levels>::schedule(WheelHook& hook, Tick deadline) noexcept {
-  CARILLON_DCHECK(!hook.scheduled(), "the hook is already scheduled for ", hook.deadline());
+  CARILLON_CHECK(!hook.scheduled(), "the hook is already scheduled for ", hook.deadline());
   return insert(hook, deadline);
 }
 
@@ -22,7 +22,7 @@ inline bool BasicHierarchicalWheel<Levels>::cancel(WheelHook& hook) noexcept {
   if (!hook.scheduled()) {
     return false;
   }
-  CARILLON_DCHECK(Access::owner(hook) == this, "the hook waits in another wheel");
+  CARILLON_CHECK(Access::owner(hook) == this, "the hook waits in another wheel");
   forget(hook);
   return true;
 }
@@ -39,7 +39,7 @@ inline bool BasicHierarchicalWheel<Levels>::postpone(WheelHook& hook, Tick deadl
   if (!hook.scheduled() || deadline < hook.deadline() || hook.deadline() <= now_) [[unlikely]] {
     return reschedule(hook, deadline);
   }
-  CARILLON_DCHECK(Access::owner(hook) == this, "the hook waits in another wheel");
+  CARILLON_CHECK(Access::owner(hook) == this, "the hook waits in another wheel");
   earliest_exact &= hook.deadline() != earliest;
   Access::deadline(hook) = deadline;
   return false;
