@@ -495,7 +495,7 @@ void Driver::show_progress(bool last) {
   }
   next_progress_at_ = now_ + (is_terminal_ ? Span(milliseconds(200)) : Span(seconds(2)));
   const std::uint32_t waiting = book_.put() - book_.paid() - book_.cancelled();
-  const char* state = server_up_ ? "server up" : report_.outage ? "server KILLED" : "starting";
+  const char* state = server_up_ ? "up" : report_.outage ? "KILLED" : "starting";
   fmt::print(stderr, "{}{:5.1f} s  put {}  paid {}  cancelled {}  waiting {}  {}{}",
              is_terminal_ ? "\r" : "", in_seconds(now_ - started_at_), book_.put(), book_.paid(),
              book_.cancelled(), waiting, state,

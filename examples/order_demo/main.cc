@@ -22,28 +22,10 @@ constexpr int kExitBad = 1;
 constexpr int kExitNoServer = 3;
 constexpr int kExitInterrupted = 130;
 
-void say_how_to_talk(const ServerProcess& server, const TemporaryFolder& folder) {
-  const auto nc = fmt::format("nc 127.0.0.1 {}", server.port());
-  fmt::print(
-      "\nThe server is still running: 127.0.0.1:{}, process {}, folder {}\n"
-      "Talk to it:\n"
-      "  printf 'put 0 5 60 5\\r\\nhello\\r\\nquit\\r\\n' | {}     # due in 5 s\n"
-      "  printf 'reserve-with-timeout 10\\r\\nquit\\r\\n' | {}  # waits for it\n"
-      "  printf 'stats\\r\\nquit\\r\\n' | {}\n"
-      "Stop it and delete its folder:\n"
-      "  kill {} && sleep 1 && rm -r {}\n",
-      server.port(), server.pid(), folder.path().string(), nc, nc, nc, server.pid(),
-      folder.path().string());
-}
-
 int run(const Options& options) {
   TemporaryFolder folder;
   ServerProcess server(options.server, folder.path(), options.keeps);
-  fmt::print(stderr,
-             "{} orders, each unpaid after {} to {} s unless its job is deleted; 90 % are paid{}\n"
-             "seed {}, server {}\n",
-             options.orders, options.min_delay_s, options.max_delay_s,
-             options.kills ? "; kill -9 in the middle" : "", options.seed, options.server.string());
+  fmt::print(stderr, "{}", banner(options));
   if (const auto started = server.start(); !started) {
     fmt::print(stderr, "order_demo: {}\n", started.error().message);
     return kExitNoServer;
@@ -53,7 +35,7 @@ int run(const Options& options) {
   fmt::print("{}", options.json ? to_json(report, driver.book()) : to_table(report, driver.book()));
   if (options.keeps) {
     folder.keep();
-    say_how_to_talk(server, folder);
+    fmt::print("{}", how_to_talk(server.port(), server.pid(), folder.path().string()));
     server.detach();
   }
   return is_good(report, driver.book()) ? 0 : kExitBad;

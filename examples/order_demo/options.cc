@@ -49,7 +49,7 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--max-delay", options.max_delay_s, "Longest time to pay, 1 to 3600 s")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{3600}));
-  app.add_flag("--no-kill", no_kill, "Leave the server alone");
+  app.add_flag("--no-kill", no_kill, "Do not kill the server in the middle");
   app.add_flag("--keep", options.keeps, "Leave the server running at the end, with its folder");
   app.add_flag("--json", options.json, "Print one line of JSON instead of the table");
   app.footer(

@@ -7,11 +7,12 @@
 /// The book is told what was sent and what was answered. A command whose answer the kill cut off
 /// may or may not have been carried out, so:
 ///
-/// | cut off     | the driver then          | and the book accepts | | ----------- |
-/// ------------------------ | ---------------------------------------------------- | | put | puts
-/// the order again     | a delivery of the first copy, once, or none          | | payment     |
-/// deletes again            | NOT_FOUND: it was done, unless the job is delivered  | | reservation,
-/// final delete | nothing    | one more delivery of that job, or none               |
+///     cut off          the driver then        and the book accepts
+///     ---------------  ---------------------  ---------------------------------------------
+///     put              puts the order again   a delivery of the first copy, once, or none
+///     payment          deletes again          NOT_FOUND: it was done, or the job comes yet
+///     reservation,     nothing                one more delivery of that job, or none
+///     final delete
 ///
 /// Anything else is a violation: a job acknowledged but never delivered (lost), delivered before
 /// its time (early), twice without such a cause, after its delete was acknowledged (came back), or

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <sstream>
+#include <string>
 
 #include "report.h"
 
@@ -206,6 +209,48 @@ TEST(Percentiles, NearestRank) {
   EXPECT_EQ(p.p99, Span(990));
   EXPECT_EQ(p.p999, Span(999));
   EXPECT_EQ(p.max, Span(1000));
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+  return most;
+}
+
+TEST_F(OrderBookTest, WhatIsPrintedFitsEightyColumns) {
+  Options options;
+  options.server = "/usr/local/bin/carillon";
+  options.orders = 10'000'000;
+  options.seed = ~std::uint64_t{0};
+  EXPECT_LE(widest(banner(options)), 80U);
+  EXPECT_LE(widest(how_to_talk(65'535, 4'194'304, "/var/tmp/order-demo-XXXXXX")), 80U);
+
+  deliver(put(0, 1), seconds(900));
+  Report report{.options = options,
+                .outage = Outage{},
+                .put_time = seconds(12'345),
+                .run_time = seconds(12'345),
+                .left_in_tube = 10'000'000};
+  report.outage->killed_at = at(seconds(2'000));
+  report.outage->up_at = at(seconds(3'000));
+  report.outage->puts_cut_off = 10'000'000;
+  report.outage->finishes_cut_off = 10'000'000;
+  const std::string table = to_table(report, book);
+  EXPECT_LE(widest(table), 80U) << table;
+}
+
+TEST_F(OrderBookTest, WithoutAKillNothingIsSaidOfOne) {
+  put(0, 1);
+  Report report{.options = {},
+                .outage = {},
+                .put_time = milliseconds(7),
+                .run_time = seconds(2),
+                .left_in_tube = 0};
+  report.options.kills = false;
+  const std::string text = banner(report.options) + to_table(report, book);
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("kill")));
+  EXPECT_THAT(text, testing::HasSubstr("over 7 ms"));
 }
 
 TEST_F(OrderBookTest, LatenessLeavesOutTheOutageAndItsBacklogOnly) {

@@ -33,16 +33,23 @@ double puts_per_second(const Report& report, const OrderBook& book) {
   return time > 0 ? static_cast<double>(acknowledged) / time : 0;
 }
 
+// 0.0123 s -> "12 ms", 1.23 s -> "1.2 s"
+std::string in_words(Span span) {
+  const double s = in_seconds(span);
+  return s < 1 ? fmt::format("{:.0f} ms", s * 1000) : fmt::format("{:.1f} s", s);
+}
+
+// 80 columns: a name, a number, and at most 28 columns of remark.
 class Table {
  public:
   void row(std::string_view name, const std::string& value, std::string_view remark = {}) {
-    text_ += fmt::format("  {:<34}{:>12}{}{}\n", name, value, remark.empty() ? "" : "  ", remark);
+    text_ += fmt::format("  {:<36}{:>12}{}{}\n", name, value, remark.empty() ? "" : "  ", remark);
   }
   void row(std::string_view name, std::uint64_t value, std::string_view remark = {}) {
     row(name, grouped(value), remark);
   }
   void percentiles(std::string_view name, const Percentiles& p) {
-    text_ += fmt::format("  {:<34}{:>10}{:>10}{:>10}{:>10}\n", name, ms(p.p50), ms(p.p99),
+    text_ += fmt::format("  {:<36}{:>10}{:>10}{:>10}{:>10}\n", name, ms(p.p50), ms(p.p99),
                          ms(p.p999), ms(p.max));
   }
   void line(const std::string& text = {}) { text_ += text + "\n"; }
@@ -54,26 +61,28 @@ class Table {
 
 void add_orders(Table& table, const OrderBook& book) {
   const std::uint64_t sum = book.paid() + book.cancelled();
-  table.row("orders", book.orders());
-  table.row("put, each acknowledged", book.put());
-  table.row("  paid in time (job deleted)", book.paid());
-  table.row("  cancelled as unpaid (job fired)", book.cancelled(),
+  table.row("orders, a job put for each", book.orders());
+  table.row("  acknowledged by the server", book.put());
+  table.row("  paid in time: job deleted", book.paid());
+  table.row("  unpaid: job came, order cancelled", book.cancelled(),
             book.paid_too_late() > 0
                 ? fmt::format("{} paid too late", grouped(book.paid_too_late()))
                 : "");
-  table.row("  paid + cancelled = put", sum == book.put() ? "yes" : "NO");
+  table.row("  paid + cancelled = acknowledged", sum == book.put() ? "yes" : "NO");
 }
 
 void add_judgement(Table& table, const Report& report, const OrderBook& book) {
-  table.row("delivered twice because of the kill", book.redelivered() + book.second_copies(),
-            fmt::format("{} held, {} put twice", book.redelivered(), book.second_copies()));
-  table.row("delivered twice without that cause", book.violations(Violation::kTwice));
-  table.row("delivered though deleted", book.violations(Violation::kCameBack));
-  table.row("vanished while held, wrong body",
+  table.row("jobs LOST: acknowledged, never came", book.violations(Violation::kLost));
+  table.row("jobs EARLY: came before their time", book.violations(Violation::kEarly));
+  table.row("jobs that came after their delete", book.violations(Violation::kCameBack));
+  table.row("jobs gone from their worker, altered",
             book.violations(Violation::kVanished) + book.violations(Violation::kBody));
-  table.row("left in the server", report.left_in_tube);
-  table.row("LOST", book.violations(Violation::kLost));
-  table.row("EARLY", book.violations(Violation::kEarly));
+  table.row("jobs left in the server at the end", report.left_in_tube);
+  table.row("jobs that came twice without cause", book.violations(Violation::kTwice));
+  if (report.outage) {
+    table.row("jobs that came twice for the kill", book.redelivered() + book.second_copies(),
+              fmt::format("{} held then, {} put again", book.redelivered(), book.second_copies()));
+  }
 }
 
 void add_outage(Table& table, const Report& report, const Lateness& late) {
@@ -82,27 +91,32 @@ void add_outage(Table& table, const Report& report, const Lateness& late) {
   }
   const Outage& outage = *report.outage;
   table.line();
-  table.row("outage, kill to first answer",
-            fmt::format("{:.3f} s", in_seconds(outage.up_at - outage.killed_at)),
-            fmt::format("backlog gone {:.3f} s later", in_seconds(late.drained_at - outage.up_at)));
-  table.row("puts cut off by the kill", outage.puts_cut_off);
-  table.row("deletes cut off by the kill", outage.payments_cut_off + outage.finishes_cut_off,
-            fmt::format("{} of them of a worker", outage.finishes_cut_off));
+  table.row("kill -9 to first answer after restart", in_words(outage.up_at - outage.killed_at),
+            fmt::format("backlog done in {}", in_words(late.drained_at - outage.up_at)));
+  table.row("puts the kill left without answer", outage.puts_cut_off, "put again");
+  table.row("deletes the kill left without answer",
+            outage.payments_cut_off + outage.finishes_cut_off,
+            fmt::format("{} of them by workers", outage.finishes_cut_off));
 }
 
 void add_speed(Table& table, const Report& report, const OrderBook& book, const Lateness& late) {
   table.line();
-  table.row("puts per second, durable",
-            grouped(static_cast<std::uint64_t>(puts_per_second(report, book))),
-            fmt::format("during {:.1f} s", in_seconds(report.put_time)));
-  table.row("time in all", fmt::format("{:.1f} s", in_seconds(report.run_time)));
+  if (report.put_time > Span(0)) {
+    table.row("puts per second, each synced to disk",
+              grouped(static_cast<std::uint64_t>(puts_per_second(report, book))),
+              fmt::format("over {}", in_words(report.put_time)));
+  }
+  table.row("the whole run", in_words(report.run_time));
   table.line();
-  table.line(fmt::format("  {:<34}{:>10}{:>10}{:>10}{:>10}", "lateness, ms", "p50", "p99", "p99.9",
-                         "max"));
-  table.percentiles("  since the put was sent + delay", late.since_sent);
-  table.percentiles("  since it was acknowledged + delay", late.since_acknowledged);
-  table.line(fmt::format("  of {} first deliveries; {} due in the outage or its backlog left out",
-                         grouped(late.since_sent.count), grouped(late.excluded)));
+  table.line(fmt::format("  {:<36}{:>10}{:>10}{:>10}{:>10}", "late by at most, ms", "half", "99 %",
+                         "99.9 %", "all"));
+  table.percentiles("  counted from put sent + delay", late.since_sent);
+  table.percentiles("  counted from put answered + delay", late.since_acknowledged);
+  table.line(fmt::format("  of {} jobs{}", grouped(late.since_sent.count),
+                         report.outage ? fmt::format("; not counted: {} due while it was down or "
+                                                     "catching up",
+                                                     grouped(late.excluded))
+                                       : ""));
 }
 
 std::string json(const Percentiles& p) {
@@ -157,6 +171,30 @@ Lateness lateness(const OrderBook& book, const std::optional<Outage>& outage) {
 
 bool is_good(const Report& report, const OrderBook& book) {
   return book.is_clean() && report.left_in_tube == 0;
+}
+
+std::string banner(const Options& options) {
+  std::string text =
+      fmt::format("{} orders, each cancelled after {} to {} s unless paid; 90 % are paid.\n",
+                  grouped(options.orders), options.min_delay_s, options.max_delay_s);
+  if (options.kills) {
+    text += "The server is killed in the middle (kill -9) and started again.\n";
+  }
+  return text + fmt::format("seed {}\nserver {}\n", options.seed, options.server.string());
+}
+
+std::string how_to_talk(std::uint16_t port, int pid, const std::string& folder) {
+  const std::string nc = fmt::format("nc 127.0.0.1 {}", port);
+  return fmt::format(
+      "\nThe server runs on: 127.0.0.1:{}, process {}, jobs in\n{}\n"
+      "Put a job that is due in 5 s; wait for it; ask for the statistics:\n"
+      "  printf 'put 0 5 60 5\\r\\nhello\\r\\nquit\\r\\n' | {}\n"
+      "  printf 'reserve-with-timeout 10\\r\\nquit\\r\\n' | {}\n"
+      "  printf 'stats\\r\\nquit\\r\\n' | {}\n"
+      "Stop it and delete its folder:\n"
+      "  kill {} && sleep 1\n"
+      "  rm -r {}\n",
+      port, pid, folder, nc, nc, nc, pid, folder);
 }
 
 std::string to_table(const Report& report, const OrderBook& book) {

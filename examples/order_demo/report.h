@@ -52,6 +52,11 @@ Lateness lateness(const OrderBook& book, const std::optional<Outage>& outage);
 /// Whether nothing was lost, early or odd, the sum is right and nothing is left over.
 bool is_good(const Report& report, const OrderBook& book);
 
+/// What is about to happen, for a person.
+std::string banner(const Options& options);
+/// How to talk to the server that was kept, and how to end it.
+std::string how_to_talk(std::uint16_t port, int pid, const std::string& folder);
+
 std::string to_table(const Report& report, const OrderBook& book);
 std::string to_json(const Report& report, const OrderBook& book);
 

@@ -80,14 +80,25 @@ int main(int argc, char** argv) {
   std::uint64_t first = 0;
   std::uint64_t runs = 0;
   std::uint64_t steps = 3'000;
-  double seconds = 0;
+  double seconds = 10;
   bool verbose = false;
   bool twice = false;
-  app.add_option("--seed", seed, "Run this one seed");
-  app.add_option("--first", first, "First of --runs seeds");
-  app.add_option("--runs", runs, "How many seeds in a row");
-  app.add_option("--seconds", seconds, "Fresh seeds for this long");
-  app.add_option("--steps", steps, "Random steps a run")->capture_default_str();
+  const auto positive = [](const std::string& text) {
+    double number = 0;
+    const bool good = CLI::detail::lexical_cast(text, number) && number > 0 && number < 1e9;
+    return good ? std::string() : text + " is not above 0 and below 1e9";
+  };
+  app.add_option("--seed", seed, "Run this one seed")->type_name("N");
+  app.add_option("--first", first, "First of --runs seeds")->type_name("N");
+  app.add_option("--runs", runs, "How many seeds in a row")->type_name("N")->check(positive);
+  app.add_option("--seconds", seconds, "Fresh seeds for this long")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(positive);
+  app.add_option("--steps", steps, "Random steps a run")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(positive);
   app.add_flag("--verbose", verbose, "Print every step");
   app.add_flag("--twice", twice, "Run each seed twice and compare the traces");
   auto lie = carillon::sim::Lie::kNone;
@@ -95,16 +106,27 @@ int main(int argc, char** argv) {
       {"ack-unsynced", carillon::sim::Lie::kAckUnsynced},
       {"forget-update", carillon::sim::Lie::kForgetUpdate},
       {"keep-erased", carillon::sim::Lie::kKeepErased}};
-  app.add_option("--lie", lie, "Let the store lie: success means that this is noticed")
-      ->transform(CLI::CheckedTransformer(lies));
+  std::string lie_name;
+  app.add_option("--lie", lie_name,
+                 "Have the store lie, and succeed if that is noticed:\n"
+                 "ack-unsynced, forget-update or keep-erased")
+      ->type_name("NAME");
   CLI11_PARSE(app, argc, argv);
+  if (!lie_name.empty()) {
+    const auto found = lies.find(lie_name);
+    if (found == lies.end()) {
+      fmt::print(stderr, "--lie: '{}' is not ack-unsynced, forget-update or keep-erased\n",
+                 lie_name);
+      return 2;
+    }
+    lie = found->second;
+  }
   std::signal(SIGABRT, say_seed);
 
   if (app.count("--seed") > 0) {
     first = seed;
     runs = 1;
   } else if (runs == 0) {
-    if (seconds == 0) seconds = 10;
     first = std::random_device()() * std::uint64_t{1'000'000};
   }
   if (lie != carillon::sim::Lie::kNone) return is_noticed(lie, first, runs, steps) ? 0 : 1;
