@@ -132,11 +132,32 @@ class Verbs(unittest.TestCase):
                              (["put", "--delay", "5x", "x"], "--delay"),
                              (["put", "--bogus"], "--bogus"),
                              (["peek", "--state", "lost"], "lost"),
-                             (["delete"], "ID"), (["nonsense"], "nonsense"), ([], "subcommand"),
+                             (["delete"], "ID"), (["nonsense"], "nonsense"), ([], "verb"),
+                             (["ls", "--server", "7"], "--server: address '7'"),
+                             (["--server", "7", "ls"], "--server: address '7'"),
+                             (["--patience", "x", "ls"], "--patience"),
                              (["reserve", "--wait", "--timeout", "1s"], "--timeout")]:
             status, out, err = self.verb(*words)
             self.assertEqual((status, out), (2, ""), words)
             self.assertIn(named, err, words)
+            self.assertRegex(err, r"^carillon( [a-z]+)?: ", words)
+        status, _, err = run("ls", CARILLON_SERVER="7")
+        self.assertEqual(status, 2)
+        self.assertIn("CARILLON_SERVER: address '7'", err)
+
+    def test_the_server_may_be_named_before_the_verb_and_behind_it(self):
+        nobody = "127.0.0.1:1"
+        for words, status in [(["-s", self.address, "ls"], 0), (["ls", "-s", self.address], 0),
+                              (["--server", nobody, "ls", "--server", self.address], 0),
+                              (["--server", self.address, "ls", "--server", nobody], 3),
+                              (["--patience", "2s", "-s", self.address, "stats"], 0)]:
+            for environment in [{}, {"CARILLON_SERVER": nobody}]:
+                self.assertEqual(run(*words, **environment)[0], status, words)
+        for words in [["-s", self.address, "serve", "--print-config"],
+                      ["--patience", "1s", "serve", "--print-config"]]:
+            status, out, err = run(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn("carillon serve: --server and --patience", err)
 
     def test_numbers_are_decimal_and_in_range_or_wrong_usage(self):
         job = self.put("--tube", "numbers", "x")
@@ -287,6 +308,50 @@ class Serve(unittest.TestCase):
         self.assertIn("partitions = 2\n", out)
         self.assertIn('horizon = "2m"\n', out)
 
+    def test_flags_can_be_taken_back(self):
+        config = "memory = true\naccept-loss = true\n"
+        status, out, _ = self.serve(config, "--memory=false", "--accept-loss=false",
+                                    "--print-config")
+        self.assertEqual(status, 0)
+        self.assertIn("memory = false\n", out)
+        self.assertIn("accept-loss = false\n", out)
+        self.assertIn("memory = true\n", self.serve("", "--memory=true", "--print-config")[1])
+        self.assertIn("memory = false\n",
+                      self.serve("", "--memory", "--memory=false", "--print-config")[1])
+
+    def test_a_host_or_a_port_alone_is_an_address(self):
+        _, out, _ = run("serve", "--listen", "localhost", "--listen", ":7", "--print-config")
+        self.assertIn('listen = ["localhost:11300", "127.0.0.1:7"]', out)
+
+    def test_what_has_no_effect_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/c.toml", "w", encoding="utf-8") as file:
+                file.write('body-budget = "1MiB"\n')
+            # It cannot listen there, so it ends by itself.
+            status, _, err = run("serve", "--memory", "--horizon", "1h", "--max-tubes", "7",
+                                 "--config", folder + "/c.toml", "--listen", "unix:" + folder)
+        self.assertEqual(status, 3)
+        self.assertIn("warning horizon has no effect with memory\n", err)
+        self.assertIn("warning body-budget has no effect with memory\n", err)
+        self.assertEqual(err.count("no effect"), 2, err)
+        self.assertIn("listen: " + folder, err)
+
+    def test_a_folder_in_use_is_said_once_and_the_count_of_its_partitions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["serve", "--listen", "127.0.0.1:0", "--data", folder]
+            with subprocess.Popen([BINARY, *words], stderr=subprocess.PIPE, text=True) as first:
+                line = first.stderr.readline()
+                self.assertIn(f"jobs in {folder}: 0 near, 0 far; ready", line)
+                status, _, err = run(*words)
+                self.assertEqual(status, 3)
+                self.assertRegex(err, rf"^\S+ error data folder {folder} is in use by another "
+                                      r"process\n$")
+                first.send_signal(signal.SIGTERM)
+                self.assertEqual(first.wait(LIMIT_S), 0)
+            status, _, err = run(*words, "--partitions", "2")
+            self.assertEqual(status, 3)
+            self.assertIn("has 1 partition, but the option partitions is 2", err)
+
     def test_printed_configuration_gives_itself(self):
         words = ["--listen", "unix:/tmp/a", "--listen", "[::1]:7", "--data", 'q"uo\\te',
                  "--max-unsent", "2KiB", "--accept-loss", "--print-config"]
@@ -298,7 +363,12 @@ class Serve(unittest.TestCase):
     def test_bad_configuration_ends_with_2_and_names_it(self):
         for config, words, named in [("memroy = true\n", [], ":1: there is no option 'memroy'"),
                                      ("partitions = 0\n", [], "1 to 64"),
-                                     ("", ["--partitions", "65"], "1 to 64"),
+                                     ("", ["--partitions", "65"],
+                                      "carillon serve: --partitions: 65 is out of range (1 to 64)"),
+                                     ("listen = 5\n", [], ":1: listen: has to be an address"),
+                                     ("", ["--listen", "0"], "--listen: address '0'"),
+                                     ("", ["--listen", "127.1:7"], "--listen: address '127.1:7'"),
+                                     ("", ["--memory=maybe"], "--memory: 'maybe' is neither"),
                                      ("", ["--horizon", "soon"], "'soon'"),
                                      ("", ["--memory", "--data", "x"], "memory and data"),
                                      ("", ["--memory", "--data", "carillon-data"],
@@ -307,6 +377,7 @@ class Serve(unittest.TestCase):
             status, out, err = self.serve(config, *words)
             self.assertEqual((status, out), (2, ""), (config, words))
             self.assertIn(named, err)
+            self.assertTrue(err.startswith("carillon serve: "), err)
         for path in ["/nowhere/c.toml", "/tmp", ""]:
             status, out, err = run("serve", "--config", path)
             self.assertEqual((status, out), (2, ""), path)
@@ -408,9 +479,10 @@ class Serve(unittest.TestCase):
                 self.assertIn(line + "\n", out)
 
     def test_version(self):
-        status, out, _ = run("version")
-        self.assertEqual(status, 0)
-        self.assertRegex(out, r"^carillon \d+\.\d+\.\d+\n$")
+        for word in ["version", "--version"]:
+            status, out, _ = run(word)
+            self.assertEqual(status, 0)
+            self.assertRegex(out, r"^carillon \d+\.\d+\.\d+\n$")
 
 
 if __name__ == "__main__":

@@ -33,10 +33,14 @@ struct Failure {
   std::string message;
 };
 
-/// What every client verb has.
+constexpr const char* kDefaultServer = "127.0.0.1:11300";
+constexpr const char* kDefaultPatience = "5s";
+constexpr const char* kServerVariable = "CARILLON_SERVER";
+
+/// Where a verb finds the server: what is said behind the verb, else before it.
 struct Target {
-  std::string server = "127.0.0.1:11300";
-  std::string patience = "5s";
+  Connecting of_verb;
+  Connecting of_program;
 };
 
 template <class T>
@@ -81,9 +85,19 @@ std::optional<std::string> said(const CLI::Option* option) {
 }
 
 BeanstalkClient connect(const Target& target) {
-  const server::Endpoint at = value_or_fail(server::Endpoint::parse(target.server), kUsage);
-  return value_or_fail(BeanstalkClient::connect(at, span_of(target.patience, "--patience")),
-                       kServerError);
+  const char* named_by = "--server";
+  std::optional<std::string> address = said(target.of_verb.server);
+  if (!address) address = said(target.of_program.server);
+  if (const char* variable = std::getenv(kServerVariable); !address && variable != nullptr) {
+    named_by = kServerVariable;
+    address = variable;
+  }
+  Result<server::Endpoint> at = server::Endpoint::parse(address.value_or(kDefaultServer));
+  if (!at) throw Failure{kUsage, fmt::format("{}: {}", named_by, at.error().message)};
+  std::optional<std::string> patience = said(target.of_verb.patience);
+  if (!patience) patience = said(target.of_program.patience);
+  const Span wait = span_of(patience.value_or(kDefaultPatience), "--patience");
+  return value_or_fail(BeanstalkClient::connect(*at, wait), kServerError);
 }
 
 /// The failure that an answer is which was not hoped for: NOT_FOUND and the like with status 1,
@@ -326,13 +340,14 @@ struct List {
 
 CLI::App* add_verb(CLI::App& program, const char* name, const char* description, Target& target) {
   CLI::App* verb = program.add_subcommand(name, description);
-  verb->add_option("-s,--server", target.server, "Address of the server: HOST:PORT or unix:PATH")
-      ->capture_default_str()
-      ->envname("CARILLON_SERVER")
-      ->type_name("ADDRESS");
-  verb->add_option("--patience", target.patience, "How long to wait for the server")
-      ->capture_default_str()
-      ->type_name("TIME");
+  target.of_verb = add_connecting(*verb);
+  return verb;
+}
+
+template <class Verb>
+std::shared_ptr<Verb> make_verb(const Connecting& of_program) {
+  auto verb = std::make_shared<Verb>();
+  verb->target.of_program = of_program;
   return verb;
 }
 
@@ -348,8 +363,8 @@ void on_call(CLI::App* app, const char* name, std::shared_ptr<Verb> verb, int& s
   });
 }
 
-void add_put(CLI::App& program, int& status) {
-  auto verb = std::make_shared<Put>();
+void add_put(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<Put>(connecting);
   CLI::App* app = add_verb(program, "put", "Put a job and print its id", verb->target);
   app->add_option("-t,--tube", verb->tube, "Tube to put it into")->capture_default_str();
   app->add_option("-d,--delay", verb->delay, "When it becomes ready; whole seconds, rounded up")
@@ -366,8 +381,8 @@ void add_put(CLI::App& program, int& status) {
   on_call(app, "put", verb, status);
 }
 
-void add_reserve(CLI::App& program, int& status) {
-  auto verb = std::make_shared<Reserve>();
+void add_reserve(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<Reserve>(connecting);
   CLI::App* app = add_verb(
       program, "reserve",
       "Reserve a job and print it; unless it is deleted it is ready again after", verb->target);
@@ -385,15 +400,15 @@ void add_reserve(CLI::App& program, int& status) {
   on_call(app, "reserve", verb, status);
 }
 
-void add_delete(CLI::App& program, int& status) {
-  auto verb = std::make_shared<Delete>();
+void add_delete(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<Delete>(connecting);
   CLI::App* app = add_verb(program, "delete", "Delete jobs", verb->target);
   app->add_option("ID", verb->words, "Their ids")->required()->type_name("");
   on_call(app, "delete", verb, status);
 }
 
-void add_peek(CLI::App& program, int& status) {
-  auto verb = std::make_shared<Peek>();
+void add_peek(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<Peek>(connecting);
   CLI::App* app = add_verb(
       program, "peek", "Print a job without reserving it: that with the id, or the next of a tube",
       verb->target);
@@ -412,8 +427,8 @@ void add_peek(CLI::App& program, int& status) {
   on_call(app, "peek", verb, status);
 }
 
-void add_stats(CLI::App& program, int& status) {
-  auto verb = std::make_shared<Stats>();
+void add_stats(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<Stats>(connecting);
   CLI::App* app = add_verb(program, "stats", "Print the statistics of the server, a tube or a job",
                            verb->target);
   CLI::Option* tube = app->add_option("-t,--tube", "Of this tube")->type_name("TEXT")->expected(1);
@@ -425,21 +440,38 @@ void add_stats(CLI::App& program, int& status) {
   on_call(app, "stats", verb, status);
 }
 
-void add_ls(CLI::App& program, int& status) {
-  auto verb = std::make_shared<List>();
+void add_ls(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = make_verb<List>(connecting);
   on_call(add_verb(program, "ls", "List the tubes and what is in them", verb->target), "ls", verb,
           status);
 }
 
 }  // namespace
 
-void add_client_verbs(CLI::App& program, int& status) {
-  add_put(program, status);
-  add_reserve(program, status);
-  add_delete(program, status);
-  add_peek(program, status);
-  add_stats(program, status);
-  add_ls(program, status);
+Connecting add_connecting(CLI::App& app) {
+  const auto add = [&app](const char* name, const char* type, const std::string& help) {
+    return app.add_option(name, help)
+        ->type_name(type)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  };
+  Connecting connecting;
+  connecting.server =
+      add("-s,--server", "ADDRESS",
+          fmt::format("Address of the server: HOST:PORT or unix:PATH; or the variable {} [{}]",
+                      kServerVariable, kDefaultServer));
+  connecting.patience = add("--patience", "TIME",
+                            fmt::format("How long to wait for the server [{}]", kDefaultPatience));
+  return connecting;
+}
+
+void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting) {
+  add_put(program, status, connecting);
+  add_reserve(program, status, connecting);
+  add_delete(program, status, connecting);
+  add_peek(program, status, connecting);
+  add_stats(program, status, connecting);
+  add_ls(program, status, connecting);
 }
 
 }  // namespace carillon::app

@@ -22,24 +22,37 @@ constexpr const char* kFooter =
     "Exit status: 0 done; 1 not found, or nothing in time; 2 wrong usage; 3 cannot\n"
     "connect, an error of the server, or output that cannot be written.";
 
+/// Says what is wrong with the command line; returns the exit status.
+int refuse(const CLI::App& program, const CLI::ParseError& error) {
+  std::string name = "carillon";
+  for (const CLI::App* verb : program.get_subcommands()) name += " " + verb->get_name();
+  carillon::app::print_error(
+      fmt::format("{}: {}\nRun {} --help for what there is.", name, error.what(), name));
+  return carillon::app::kUsage;
+}
+
 int run(int argc, char** argv) {
   CLI::App program{kDescription, "carillon"};
   program.require_subcommand(0, 1);
   program.footer(kFooter);
   program.formatter(carillon::app::make_help_formatter());  // The verbs inherit it.
   int status = carillon::app::kOk;
-  carillon::app::add_serve(program, status);
-  carillon::app::add_client_verbs(program, status);
-  program.add_subcommand("version", "Print the version")->callback([] {
-    fmt::print("carillon {}\n", carillon::server::version());
+  const std::string version = fmt::format("carillon {}", carillon::server::version());
+  program.set_version_flag("--version", version, "Print the version and end");
+  const carillon::app::Connecting connecting = carillon::app::add_connecting(program);
+  carillon::app::add_serve(program, status, connecting);
+  carillon::app::add_client_verbs(program, status, connecting);
+  program.add_subcommand("version", "Print the version")->callback([&version] {
+    fmt::print("{}\n", version);
   });
   try {
     program.parse(argc, argv);
     // Not by require_subcommand(1), which would not say which word it did not know.
-    if (program.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
+    if (program.get_subcommands().empty()) throw CLI::RequiredError("A verb");
   } catch (const CLI::ParseError& error) {
-    const int result = program.exit(error);
-    return result == 0 ? carillon::app::kOk : carillon::app::kUsage;
+    if (error.get_exit_code() != 0) return refuse(program, error);
+    program.exit(error);  // --help, --version
+    return carillon::app::kOk;
   }
   return status;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/carillon/output.h"
@@ -25,7 +26,7 @@ using server::ServerOptions;
 /// What was said on the command line, by option name.
 struct CommandLine {
   const CLI::Option* config = nullptr;
-  std::map<std::string, std::vector<std::string>, std::less<>> values;
+  std::map<std::string_view, const CLI::Option*> options;
   bool print_config = false;
 };
 
@@ -54,11 +55,12 @@ const char* type_of(Option::Kind kind) {
 void add_options(CLI::App& verb, CommandLine& line) {
   for (const Option& option : server::option_table()) {
     const std::string flag = "--" + std::string(option.name);
-    std::vector<std::string>& values = line.values[std::string(option.name)];
+    const std::string help = help_of(option);
+    CLI::Option* added = nullptr;
     if (option.kind == Option::Kind::kFlag) {
-      verb.add_flag_callback(flag, [&values] { values = {"true"}; }, help_of(option));
+      added = verb.add_flag(flag, help);  // Takes --NAME, --NAME=true and --NAME=false.
     } else {
-      CLI::Option* added = verb.add_option(flag, values, help_of(option));
+      added = verb.add_option(flag, help);
       added->type_name(type_of(option.kind));
       if (option.kind == Option::Kind::kEndpoints) {
         added->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
@@ -66,6 +68,7 @@ void add_options(CLI::App& verb, CommandLine& line) {
         added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
     }
+    line.options[option.name] = added;
   }
 }
 
@@ -79,11 +82,18 @@ Result<ServerOptions> options_of(const CommandLine& line) {
     }
   }
   for (const Option& option : server::option_table()) {
-    const std::vector<std::string>& values = line.values.at(std::string(option.name));
+    std::vector<std::string> values = line.options.at(option.name)->results();
     if (values.empty()) continue;
-    if (option.kind == Option::Kind::kEndpoints) options.listen.clear();
+    if (option.kind == Option::Kind::kEndpoints) {
+      options.listen.clear();
+    } else {
+      values = {values.back()};
+    }
     for (const std::string& value : values) {
-      if (Result<void> set = option.set(options, value); !set) return std::move(set).error();
+      if (Result<void> set = option.set(options, value); !set) {
+        set.error().message.insert(0, "--");
+        return std::move(set).error();
+      }
     }
   }
   if (Result<void> checked = server::check_options(options); !checked) {
@@ -120,7 +130,7 @@ std::string file_value(const Option& option, const ServerOptions& options) {
 /// The configuration as a file that would give it.
 void print_config(const ServerOptions& options) {
   for (const Option& option : server::option_table()) {
-    if (options.memory && option.name == "data") continue;  // They exclude each other.
+    if (options.memory && option.of_disk) continue;  // It would be refused, or mean nothing.
     fmt::print("{} = {}\n", option.name, file_value(option, options));
   }
 }
@@ -157,6 +167,7 @@ int serve(const CommandLine& line) {
     return kOk;
   }
   const server::Server::Log log = make_log(options->log_level);
+  for (const std::string& idle : server::idle_options(*options)) log(LogLevel::kWarning, idle);
   Result<std::unique_ptr<server::Server>> started = server::Server::start(*options, log);
   if (!started) {
     log(LogLevel::kError, started.error().message);
@@ -170,13 +181,13 @@ int serve(const CommandLine& line) {
 
 }  // namespace
 
-void add_serve(CLI::App& program, int& status) {
+void add_serve(CLI::App& program, int& status, const Connecting& connecting) {
   CLI::App* verb = program.add_subcommand("serve", "Run the server");
   verb->footer(
       "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable,\nend.\n"
       "SIGUSR1: refuse puts with DRAINING from now on.\n"
       "Every option can stand in the file of --config as NAME = VALUE (TOML); flags\n"
-      "override it.");
+      "override it, --NAME=false too.");
   auto line = std::make_shared<CommandLine>();
   line->config = verb->add_option("--config", "TOML file with any of the options below")
                      ->type_name("FILE")
@@ -184,7 +195,14 @@ void add_serve(CLI::App& program, int& status) {
   add_options(*verb, *line);
   verb->add_flag("--print-config", line->print_config,
                  "Print the options as they would be used, as a file for --config, and end.");
-  verb->callback([line, &status] { status = serve(*line); });
+  verb->callback([line, &status, &connecting] {
+    if (connecting.server->count() + connecting.patience->count() > 0) {
+      print_error("carillon serve: --server and --patience are for the other verbs; see --listen");
+      status = kUsage;
+      return;
+    }
+    status = serve(*line);
+  });
 }
 
 }  // namespace carillon::app

@@ -18,8 +18,18 @@ enum ExitStatus : int {
                      ///< cannot start, or the stop was not clean.
 };
 
-void add_serve(CLI::App& program, int& status);
+/// The options of the client verbs that may also stand before the verb.
+struct Connecting {
+  const CLI::Option* server = nullptr;
+  const CLI::Option* patience = nullptr;
+};
+
+/// Adds the two to `app`: the program, or a verb.
+Connecting add_connecting(CLI::App& app);
+
+// `connecting`, that of the program, must outlive the parsing.
+void add_serve(CLI::App& program, int& status, const Connecting& connecting);
 /// put, reserve, delete, peek, stats, ls.
-void add_client_verbs(CLI::App& program, int& status);
+void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting);
 
 }  // namespace carillon::app

@@ -4,10 +4,9 @@
 // What a session held before a failed commit it holds afterwards, if its client knows that it does:
 //
 //     reserved, and the reply was sent or could be          saved
-//     reserved, but the reply still waited for the batch    dropped: that client is told of an
-//     error reserved, but the body was still being read           dropped: that client's reserve
-//     waits on delete, release or bury, in a batch that failed       saved: that client is told of
-//     an error
+//     reserved, but the reply still waited for the batch    dropped: that client gets an error
+//     reserved, but the body was still being read           dropped: that client's reserve waits on
+//     delete, release or bury, in a batch that failed       saved: that client gets an error
 //
 // Of several claims to a job at most one is of the first or the third kind, since a job changes
 // hands only through a batch, and whoever got it by a batch that failed was not told.

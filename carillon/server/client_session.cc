@@ -115,7 +115,7 @@ bool ClientSession::can_parse() const noexcept {
   return waiting_slot_ == 0 && settling_slot_ == 0 && !quit_ &&
          slots_.size() - first_ < context_.limits.max_unanswered &&
          unanswered_bytes_ < context_.limits.max_unanswered_bytes &&
-         output_.size() < context_.limits.max_unsent_bytes;
+         output_.size() + coming_bytes_ < context_.limits.max_unsent_bytes;
 }
 
 /// Performs what it can of `bytes` and returns the rest.
@@ -335,7 +335,20 @@ ClientSession::Slot& ClientSession::open_slot(CommandName name, std::uint32_t by
   slot.name = name;
   slot.bytes = brings_body(name) ? context_.max_job_size : bytes;
   unanswered_bytes_ += slot.bytes;
+  slot.document = static_cast<std::uint32_t>(document_bytes(name));
+  coming_bytes_ += slot.document;
   return slot;
+}
+
+/// How large an answer of the partitions is taken to be, until it is written.
+std::size_t ClientSession::document_bytes(CommandName name) const noexcept {
+  switch (name) {
+    case CommandName::kStats:
+    case CommandName::kStatsJob:
+    case CommandName::kStatsTube: return kDocumentBytes;
+    case CommandName::kListTubes: return context_.limits.max_unsent_bytes;
+    default: return 0;
+  }
 }
 
 /// The slot if it still waits for (more of) its answer.
@@ -353,10 +366,13 @@ void ClientSession::answer_here(CommandName name, std::string_view text) {
     output_.text() += text;
     return;
   }
-  Slot& slot = open_slot(name);
+  Slot& slot = slots_.emplace_back();
+  slot.name = name;
   slot.answered = slot.answered_by_text = true;
   slot.extra = std::make_unique<Extra>();
   slot.extra->text = text;
+  slot.document = static_cast<std::uint32_t>(text.size());
+  coming_bytes_ += slot.document;
 }
 
 Command ClientSession::command(Verb verb, std::uint64_t slot) const {
@@ -369,7 +385,6 @@ Command ClientSession::command(Verb verb, std::uint64_t slot) const {
 void ClientSession::complete(std::uint64_t number, Reply reply) {
   Slot& slot = slots_[number - slots_from_];
   slot.answered = true;
-  unanswered_bytes_ -= slot.bytes;
   if (number == waiting_slot_) wait_is_over();
   if (number == settling_slot_) settling_slot_ = 0;
   if (slot.name == CommandName::kReserveJob && reply.answer == Answer::kReserved &&
@@ -407,6 +422,8 @@ void ClientSession::settle_tubes(Slot& slot, const Reply& reply) {
 }
 
 void ClientSession::write(Slot& slot) {
+  unanswered_bytes_ -= slot.bytes;
+  coming_bytes_ -= slot.document;
   if (slot.answered_by_text) {
     output_.text() += slot.extra->text;
   } else if (beanstalk::encode(slot.reply, output_.text())) {

@@ -37,7 +37,9 @@ namespace carillon::server {
 
 /// When a session stops reading because its client does not keep up, or is far ahead.
 struct SessionLimits {
-  /// Bytes of answers that the client has not taken.
+  /// Bytes of answers that the client has not taken, or that are on their way to it: an answer that
+  /// is not known yet counts as kDocumentBytes if it is of statistics, a list of all tubes as the
+  /// whole limit (so there is one such list at a time).
   std::size_t max_unsent_bytes = std::size_t{1} << 20;
   /// Commands without an answer.
   std::size_t max_unanswered = 16'384;
@@ -107,6 +109,8 @@ class ClientSession {
   /// While the session waits, input is still read up to this many bytes, so that the end of the
   /// input is seen.
   static constexpr std::size_t kReadAhead = 64 * 1024;
+  /// What an answer of statistics takes; rounded up.
+  static constexpr std::size_t kDocumentBytes = 2'048;
 
  private:
   using Request = protocol::beanstalk::Request;
@@ -129,8 +133,9 @@ class ClientSession {
     CommandName name = CommandName::kNone;
     bool answered = false;
     bool answered_by_text = false;
-    std::uint32_t bytes = 0;  // Counted in unanswered_bytes_.
-    broker::Reply reply;      // Once answered.
+    std::uint32_t bytes = 0;     // Of bodies; counted in unanswered_bytes_.
+    std::uint32_t document = 0;  // Of an answer without a body; counted in coming_bytes_.
+    broker::Reply reply;         // Once answered.
     std::unique_ptr<Extra> extra;
     std::unique_ptr<Gathering> gathering;
   };
@@ -161,6 +166,7 @@ class ClientSession {
   [[nodiscard]] broker::Command command(broker::Verb verb, std::uint64_t slot) const;
   void complete(std::uint64_t number, broker::Reply reply);
   void settle_tubes(Slot& slot, const broker::Reply& reply);
+  [[nodiscard]] std::size_t document_bytes(CommandName name) const noexcept;
   void write(Slot& slot);
   void drop_written();
 
@@ -194,7 +200,9 @@ class ClientSession {
   std::vector<Slot> slots_;
   std::size_t first_ = 0;
   std::uint64_t slots_from_ = 1;
+  // Both of what has not been written: what has is in output_, and counted there.
   std::size_t unanswered_bytes_ = 0;
+  std::size_t coming_bytes_ = 0;
   std::uint64_t waiting_slot_ = 0;  // Of a reserve that may wait for a job; 0: none.
   // Of a use or watch that its partition may still refuse; nothing is parsed until it is known. 0:
   // none.

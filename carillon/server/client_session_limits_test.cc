@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "carillon/server/client_session_testing.h"
 
 namespace carillon::server {
@@ -108,6 +111,93 @@ TEST(ClientSessionLimits, AnswersThatMayBringAJobCountAsTheLargest) {
   session.reply_job(2, Answer::kFound, 2, "small");
   session->resume();
   EXPECT_THAT(session.asked(), ElementsAre("p0 #5 touch 5"));
+}
+
+TEST(ClientSessionLimits, AnswersThatAreNotKnownYetCountAsUnsent) {
+  SessionLimits limits;
+  limits.max_unsent_bytes = 10 * ClientSession::kDocumentBytes;
+  SessionUnderTest session(1, limits);
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "stats\r\nstats-job 1\r\nstats-tube default\r\n";
+  EXPECT_THAT(session.receive(many), SizeIs(10));
+  EXPECT_FALSE(session->wants_input());
+  std::uint64_t answered = 0;
+  std::size_t most = 0;
+  while (session->has_unanswered()) {
+    ++answered;
+    if (answered % 3 == 1) {
+      session.reply_detail(answered, broker::PartitionStats{});
+    } else {
+      session.reply(answered, Answer::kNotFound);
+    }
+    most = std::max(most, session.output().size());
+    session.sent();
+    session->resume();
+    EXPECT_LE(session.asked().size(), 1U);  // One for each that was sent.
+  }
+  EXPECT_EQ(answered, 300U);
+  EXPECT_TRUE(session->wants_input());
+  EXPECT_LE(most, ClientSession::kDocumentBytes);  // An answer is no larger than it is taken for.
+}
+
+TEST(ClientSessionLimits, OneListOfAllTubesIsOnItsWayAtATime) {
+  SessionUnderTest session;
+  EXPECT_THAT(session.receive("list-tubes\r\nlist-tubes\r\ntouch 1\r\n"),
+              ElementsAre("p0 #1 list-tubes"));
+  EXPECT_FALSE(session->can_resume());
+  session.reply_detail(1, broker::TubeNames{"default"});
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #2 list-tubes"));
+  session.reply_detail(2, broker::TubeNames{"default"});
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #3 touch 1"));
+}
+
+TEST(ClientSessionLimits, AnswersHeldBackByAnEarlierOneCountAsUnsent) {
+  SessionLimits limits;
+  limits.max_unsent_bytes = 1'000;
+  SessionUnderTest session(1, limits);
+  std::string commands = "touch 1\r\n";
+  for (int i = 0; i < 1'000; ++i) commands += "list-tube-used\r\n";
+  session.receive(commands);
+  EXPECT_FALSE(session->can_resume());
+  session.reply(1, Answer::kTouched);
+  const std::string first = session.sent();
+  EXPECT_GE(first.size(), 1'000U);
+  EXPECT_LT(first.size(), 1'100U);
+  std::size_t size = first.size();
+  while (session->can_resume()) {
+    session->resume();
+    size += session.sent().size();
+  }
+  EXPECT_EQ(size,
+            std::string("TOUCHED\r\n").size() + 1'000 * std::string("USING default\r\n").size());
+}
+
+TEST(ClientSessionLimits, BodiesHeldBackByAnEarlierAnswerStayCounted) {
+  SessionLimits limits;
+  limits.max_unanswered_bytes = 2 * protocol::beanstalk::kDefaultMaxJobSize;
+  SessionUnderTest session(1, limits);
+  EXPECT_THAT(session.receive("touch 1\r\npeek 2\r\npeek 3\r\npeek 4\r\n"), SizeIs(3));
+  session.reply_job(2, Answer::kFound, 2, "two");
+  session.reply_job(3, Answer::kFound, 3, "three");
+  EXPECT_FALSE(session->can_resume());  // Both are held in memory until the first is answered.
+  session.reply(1, Answer::kTouched);
+  session->resume();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 #4 peek 4"));
+}
+
+TEST(ClientSessionLimits, ARefusedCommandIsCountedOnlyUntilItIsAnswered) {
+  SessionLimits limits;
+  limits.max_unanswered_bytes = 4 * protocol::beanstalk::kDefaultMaxJobSize;
+  SessionUnderTest session(1, limits);
+  for (std::uint64_t slot = 1; slot <= 22; slot += 11) {
+    std::string commands = "touch 1\r\n";
+    for (int i = 0; i < 10; ++i) commands += "peek x\r\n";
+    session.receive(commands);
+    session.reply(slot, Answer::kTouched);
+    EXPECT_TRUE(session->wants_input());
+  }
 }
 
 TEST(ClientSessionLimits, AClientThatDoesNotReadItsAnswersIsNotRead) {

@@ -31,15 +31,17 @@ TEST(ClientSession, AsksThePartitionForEveryCommandWithItsArguments) {
       session.receive("put 1 2 3 1\r\nx\r\nreserve-job 4\r\ndelete 5\r\nrelease 6 7 8\r\n"
                       "bury 9 10\r\ntouch 11\r\nkick 12\r\nkick-job 13\r\npeek 14\r\n"
                       "peek-ready\r\npeek-delayed\r\npeek-buried\r\npause-tube t 15\r\n"
-                      "stats-job 16\r\nstats-tube t\r\nstats\r\nlist-tubes\r\n"
+                      "stats-job 16\r\nstats-tube t\r\nstats\r\n"
                       "reserve-with-timeout 17\r\n"),
       ElementsAre("p0 #1 put default pri=1 delay=2 ttr=3 [x]", "p0 #2 reserve-job 4",
                   "p0 #3 delete 5", "p0 #4 release 6 pri=7 delay=8", "p0 #5 bury 9 pri=10",
                   "p0 #6 touch 11", "p0 #7 kick default 12", "p0 #8 kick-job 13", "p0 #9 peek 14",
                   "p0 #10 peek-ready default", "p0 #11 peek-delayed default",
                   "p0 #12 peek-buried default", "p0 #13 pause-tube t 15", "p0 #14 stats-job 16",
-                  "p0 #15 stats-tube t", "p0 #16 stats", "p0 #17 list-tubes", "p0 #18 reserve 17"));
+                  "p0 #15 stats-tube t", "p0 #16 stats", "p0 #17 reserve 17"));
   EXPECT_EQ(session.sent(), "");
+  SessionUnderTest other;
+  EXPECT_THAT(other.receive("list-tubes\r\n"), ElementsAre("p0 #1 list-tubes"));
 }
 
 TEST(ClientSession, AnswersInTheOrderOfTheCommandsWhateverTheOrderOfTheReplies) {

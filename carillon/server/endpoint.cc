@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/endpoint.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -44,6 +45,26 @@ Result<std::uint16_t> parse_port(std::string_view digits, std::string_view whole
     return bad_endpoint(whole, "the port is not a number from 0 to 65535");
   }
   return port;
+}
+
+/// Whether the system might take `host` for a short IPv4 address though it is none in full.
+bool is_short_ipv4(const std::string& host) {
+  std::string_view last = host;
+  if (last.ends_with('.')) last.remove_suffix(1);
+  if (const std::size_t dot = last.rfind('.'); dot != std::string_view::npos) {
+    last.remove_prefix(dot + 1);
+  }
+  const bool hex = last.starts_with("0x") || last.starts_with("0X");
+  const std::string_view digits = hex ? "0123456789abcdefABCDEF" : "0123456789";
+  const bool numeric = last.find_first_not_of(digits, hex ? 2 : 0) == std::string_view::npos;
+  in_addr address{};
+  return !last.empty() && numeric && inet_pton(AF_INET, host.c_str(), &address) != 1;
+}
+
+bool is_ipv6(std::string host) {
+  if (const std::size_t zone = host.find('%'); zone != std::string::npos) host.resize(zone);
+  in6_addr address{};
+  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 struct AddressList {
@@ -132,11 +153,11 @@ Result<std::vector<ListeningSocket>> listen_on_unix(const Endpoint& endpoint) {
   if (!fd.is_open()) return system_error("socket");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
       ::listen(fd.get(), kBacklog) != 0) {
-    return system_error("listen on " + endpoint.to_string());
+    return system_error(endpoint.to_string());
   }
   struct stat status{};
   if (lstat(endpoint.path.c_str(), &status) != 0) {
-    return system_error("listen on " + endpoint.to_string());
+    return system_error(endpoint.to_string());
   }
   std::vector<ListeningSocket> sockets;
   sockets.push_back({std::move(fd), endpoint, status.st_dev, status.st_ino});
@@ -183,6 +204,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
     endpoint.host = text.substr(1, end - 1);
     port = text.substr(end + 1);
     if (!port.empty() && !port.starts_with(':')) return bad_endpoint(text, "text behind ']'");
+    if (!is_ipv6(endpoint.host)) return bad_endpoint(text, "no IPv6 address in '[' ']'");
   } else {
     const std::size_t colon = text.find(':');
     if (colon != text.rfind(':')) {
@@ -190,6 +212,11 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
     }
     endpoint.host = text.substr(0, colon);
     port = colon == std::string_view::npos ? std::string_view() : text.substr(colon);
+    if (is_short_ipv4(endpoint.host)) {
+      return bad_endpoint(text, port.empty()
+                                    ? "a port alone is written :PORT, an IPv4 address in full"
+                                    : "an IPv4 address is written in full, as 127.0.0.1");
+    }
   }
   if (port.empty()) return endpoint;
   Result<std::uint16_t> number = parse_port(port.substr(1), text);
@@ -237,7 +264,7 @@ Result<std::vector<ListeningSocket>> listen_on(const Endpoint& endpoint) {
     }
     if (bind(fd.get(), info->ai_addr, info->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0) {
       const int number = errno;
-      last = system_error("listen on " + endpoint.to_string(), number);
+      last = system_error(endpoint.to_string(), number);
       if (number == EADDRINUSE) return last;
       continue;  // A machine without IPv6 still resolves localhost to ::1.
     }

@@ -18,7 +18,9 @@ namespace carillon::server {
 
 inline constexpr std::uint16_t kDefaultPort = 11300;
 
-/// `HOST:PORT`, `[IPV6]:PORT`, `HOST`, `:PORT` or `unix:PATH`.
+/// `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`; `HOST` alone is at port 11300, `:PORT` alone on
+/// 127.0.0.1. A host that ends in a number has to be an IPv4 address in full: the system would read
+/// `0` as 0.0.0.0 and `127.1` as 127.0.0.1.
 struct Endpoint {
   std::string host;  ///< Of TCP. Empty: 127.0.0.1.
   std::uint16_t port = kDefaultPort;

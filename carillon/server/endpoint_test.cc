@@ -29,6 +29,10 @@ TEST(Endpoint, ReadsEveryForm) {
   EXPECT_EQ(read("[::1]"), "[::1]:11300");
   EXPECT_EQ(read("host:0"), "host:0");
   EXPECT_EQ(read("unix:/tmp/a:b"), "unix:/tmp/a:b");
+  EXPECT_EQ(read("10.0.0.1"), "10.0.0.1:11300");
+  EXPECT_EQ(read("[fe80::1%lo]:7"), "[fe80::1%lo]:7");
+  EXPECT_EQ(read("0x.example"), "0x.example:11300");
+  EXPECT_EQ(read("7eleven:7"), "7eleven:7");
 }
 
 TEST(Endpoint, RefusesWhatIsNoneAndQuotesIt) {
@@ -39,6 +43,18 @@ TEST(Endpoint, RefusesWhatIsNoneAndQuotesIt) {
     EXPECT_EQ(endpoint.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(endpoint.error().message, HasSubstr("'" + std::string(text) + "'"));
   }
+}
+
+TEST(Endpoint, ANumberIsNoHostAndAShortIpv4AddressNone) {
+  for (const char* text : {"0", "5", "11300", "0:7", "2130706433:7", "0x7f000001", "0x7f000001:7",
+                           "127.1", "127.1:7", "1.2.3", "1.2.3.256", "1.2.3.4.5", "010.0.0.1",
+                           "localhost.7", "0.", "[0]:7", "[127.0.0.1]:7", "[]:7", "[host]:7"}) {
+    const Result<Endpoint> endpoint = Endpoint::parse(text);
+    ASSERT_FALSE(endpoint) << text;
+    EXPECT_EQ(endpoint.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(endpoint.error().message, HasSubstr("'" + std::string(text) + "'"));
+  }
+  EXPECT_THAT(Endpoint::parse("11300").error().message, HasSubstr(":PORT"));
 }
 
 TEST(Endpoint, PortZeroListensOnAFreeOneAndSaysWhich) {

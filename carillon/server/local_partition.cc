@@ -59,7 +59,7 @@ void LocalPartition::begin_stop() {
 }
 
 PartitionGroup::Totals LocalPartition::totals() const noexcept {
-  return {host_.stats().recovered_jobs, host_.stats().mutations};
+  return {host_.stats().recovered_jobs, host_.stats().recovered_far_jobs, host_.stats().mutations};
 }
 
 }  // namespace carillon::server

@@ -62,15 +62,21 @@ constexpr Option duration(std::string_view name, Span ServerOptions::* where,
   return option;
 }
 
+constexpr Option of_disk(Option option) {
+  option.of_disk = true;
+  return option;
+}
+
 constexpr Option kOptions[] = {
     Option{
         "listen", Option::Kind::kEndpoints,
-        "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. There is no "
-        "authentication: think before you leave the loopback"},
-    text("data", &ServerOptions::data,
-         "Folder of the jobs; made if it does not exist. An answer that promises a job is sent "
-         "after "
-         "the job is on its disk"),
+        "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. HOST alone: "
+        "port 11300; :PORT alone: on 127.0.0.1. There is no authentication: think before you leave "
+        "the loopback"},
+    of_disk(
+        text("data", &ServerOptions::data,
+             "Folder of the jobs; made if it does not exist. An answer that promises a job is sent "
+             "after the job is on its disk")),
     flag("memory", &ServerOptions::memory, "Keep jobs in memory only; they end with the process"),
     count(
         "partitions", &ServerOptions::partitions, 1, kMaxPartitions,
@@ -78,11 +84,12 @@ constexpr Option kOptions[] = {
         "Fixed when the folder is made"),
     size("max-job-size", &ServerOptions::max_job_size, 0, protocol::beanstalk::kMaxJobSizeCap,
          "Largest body of a job; a larger one is answered JOB_TOO_BIG"),
-    duration("horizon", &ServerOptions::horizon, 1'000, 24 * kHourMs,
-             "A job due later than this from now waits on disk only and costs no memory"),
-    size("body-budget", &ServerOptions::body_budget, 0, kMost,
-         "Bodies kept in memory by each partition; beyond it they are read back from the disk when "
-         "they are reserved. Not with --memory"),
+    of_disk(duration("horizon", &ServerOptions::horizon, 1'000, 24 * kHourMs,
+                     "A job due later than this from now waits on disk only and costs no memory")),
+    of_disk(size(
+        "body-budget", &ServerOptions::body_budget, 0, kMost,
+        "Bodies kept in memory by each partition; beyond it they are read back from the disk when "
+        "they are reserved. Not with --memory")),
     count("max-jobs-in-memory", &ServerOptions::max_jobs_in_memory, 0, kMost,
           "Jobs held in memory by each partition; beyond it a put is answered OUT_OF_MEMORY. 0: no "
           "limit"),
@@ -101,16 +108,17 @@ constexpr Option kOptions[] = {
           "Changes of a partition waiting for the disk before no commands are read"),
     size("max-batch-size", &ServerOptions::max_batch_size, 1, 64 * kGiB,
          "Bodies in those changes before no commands are read"),
-    size("memtable-size", &ServerOptions::memtable_size, kMiB, 64 * kGiB,
-         "Memory of the store for what is written and not sorted yet"),
-    size("block-cache-size", &ServerOptions::block_cache_size, kMiB, 1024 * kGiB,
-         "Memory of the store for what is read"),
-    size("max-log-size", &ServerOptions::max_log_size, kMiB, 1024 * kGiB,
-         "Log that a start after a kill has to replay at most"),
-    size("min-free-space", &ServerOptions::min_free_space, 0, 1024 * kGiB,
-         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on"),
-    flag("accept-loss", &ServerOptions::accept_loss,
-         "Open a folder even if jobs that were promised are missing from it"),
+    of_disk(size("memtable-size", &ServerOptions::memtable_size, kMiB, 64 * kGiB,
+                 "Memory of the store for what is written and not sorted yet")),
+    of_disk(size("block-cache-size", &ServerOptions::block_cache_size, kMiB, 1024 * kGiB,
+                 "Memory of the store for what is read")),
+    of_disk(size("max-log-size", &ServerOptions::max_log_size, kMiB, 1024 * kGiB,
+                 "Log that a start after a kill has to replay at most")),
+    of_disk(size(
+        "min-free-space", &ServerOptions::min_free_space, 0, 1024 * kGiB,
+        "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on")),
+    of_disk(flag("accept-loss", &ServerOptions::accept_loss,
+                 "Open a folder even if jobs that were promised are missing from it")),
     duration(
         "drain-timeout", &ServerOptions::drain_timeout, 0, kHourMs,
         "On SIGTERM, the time to answer what has been received before the process ends anyway"),
@@ -165,7 +173,6 @@ Result<void> set_text(const Option& option, ServerOptions& options, std::string_
     return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", option.name)};
   }
   options.*option.text = value;
-  if (option.text == &ServerOptions::data) options.data_is_set = true;
   return {};
 }
 
@@ -183,7 +190,9 @@ Result<std::string> text_of(const Option& option, const toml::node& node) {
       string && option.kind != Kind::kFlag && option.kind != Kind::kCount) {
     return string->get();
   }
-  const std::string_view wanted = option.kind == Kind::kFlag       ? "true or false"
+  const std::string_view wanted = option.kind == Kind::kFlag ? "true or false"
+                                  : option.kind == Kind::kEndpoints
+                                      ? "an address such as \"127.0.0.1:11300\", or a list of them"
                                   : option.kind == Kind::kCount    ? "a number"
                                   : option.kind == Kind::kSize     ? "a number of bytes or a string"
                                   : option.kind == Kind::kDuration ? "a string such as \"30s\""
@@ -218,6 +227,7 @@ Result<void> Option::set(ServerOptions& options, std::string_view value) const {
   if (value.find('\0') != std::string_view::npos) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("{}: has a NUL byte in it", name)};
   }
+  options.said.insert(name);
   switch (kind) {
     case Kind::kFlag:
       if (value != "true" && value != "false") {
@@ -331,10 +341,19 @@ Result<void> check_options(const ServerOptions& options) {
   if (options.listen.empty()) {
     return Error{ErrorCode::kInvalidArgument, "listen: there has to be an address"};
   }
-  if (options.memory && (options.data_is_set || options.data != ServerOptions{}.data)) {
+  if (options.memory && (options.said.contains("data") || options.data != ServerOptions{}.data)) {
     return Error{ErrorCode::kInvalidArgument, "memory and data exclude each other"};
   }
   return {};
+}
+
+std::vector<std::string> idle_options(const ServerOptions& options) {
+  std::vector<std::string> lines;
+  for (const Option& option : kOptions) {
+    if (!options.memory || !option.of_disk || !options.said.contains(option.name)) continue;
+    lines.push_back(fmt::format("{} has no effect with memory", option.name));
+  }
+  return lines;
 }
 
 }  // namespace carillon::server

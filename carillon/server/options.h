@@ -6,6 +6,7 @@
 /// reference page are made from.
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,6 @@ namespace carillon::server {
 struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
   std::string data = "carillon-data";
-  bool data_is_set = false;  ///< Somebody said so, if only the default.
   bool memory = false;
   std::uint64_t partitions = 1;
   std::uint64_t max_job_size = protocol::beanstalk::kDefaultMaxJobSize;
@@ -44,6 +44,9 @@ struct ServerOptions {
   bool accept_loss = false;
   Span drain_timeout = std::chrono::seconds(10);
   std::string log_level = "info";
+
+  /// Names of the options that somebody has set, if only to the default.
+  std::set<std::string_view> said;
 };
 
 /// One option: its name is the flag `--name` and the key `name` of the file.
@@ -63,6 +66,8 @@ struct Option {
   std::uint64_t least = 0;
   std::uint64_t most = 0;
   std::span<const std::string_view> words = {};
+  /// Means nothing with `memory`.
+  bool of_disk = false;
 
   // Where the value lies; that of `kind`.
   bool ServerOptions::* flag = nullptr;
@@ -90,5 +95,7 @@ Result<void> parse_config(std::string_view text, std::string_view name, ServerOp
 
 /// What two options cannot be together.
 Result<void> check_options(const ServerOptions& options);
+/// What has been said to no effect: a line for the log each.
+[[nodiscard]] std::vector<std::string> idle_options(const ServerOptions& options);
 
 }  // namespace carillon::server

@@ -99,7 +99,10 @@ TEST(ServerOptions, WrongTypeIsAnErrorThatNamesTheOption) {
   EXPECT_THAT(error_of("horizon = 300"), HasSubstr("horizon: has to be a string"));
   EXPECT_THAT(error_of("data = true"), HasSubstr("data: has to be a string"));
   EXPECT_THAT(error_of("max-unsent = [1]"), HasSubstr("max-unsent"));
-  EXPECT_THAT(error_of("listen = [1]"), HasSubstr("listen: has to be a string"));
+  for (const char* listen : {"listen = 5", "listen = true", "listen = [1]", "listen = [[':1']]"}) {
+    EXPECT_THAT(error_of(listen), HasSubstr("c.toml:1: listen: has to be an address such as"));
+  }
+  EXPECT_THAT(error_of("listen = '5'"), HasSubstr("listen: address '5': a port alone is written"));
 }
 
 TEST(ServerOptions, BrokenFileIsAnErrorThatNamesTheLine) {
@@ -119,6 +122,17 @@ TEST(ServerOptions, MemoryAndDataExcludeEachOther) {
   ServerOptions said;
   ASSERT_TRUE(parse_config("memory = true\ndata = 'carillon-data'", "c.toml", said));
   EXPECT_THAT(check_options(said).error().message, HasSubstr("memory and data"));
+}
+
+TEST(ServerOptions, WhatMeansNothingInMemoryIsNamed) {
+  ServerOptions options;
+  ASSERT_TRUE(parse_config("memory = true\nhorizon = '5m'\naccept-loss = false\nmax-tubes = 7",
+                           "c.toml", options));
+  EXPECT_TRUE(check_options(options));
+  EXPECT_THAT(idle_options(options), testing::ElementsAre("horizon has no effect with memory",
+                                                          "accept-loss has no effect with memory"));
+  options.memory = false;
+  EXPECT_THAT(idle_options(options), testing::IsEmpty());
 }
 
 TEST(ServerOptions, NulBytesAreRefusedAndTheKeyNamed) {

@@ -40,7 +40,8 @@ class PartitionGroup : public Partitions {
   [[nodiscard]] virtual bool stopped() const noexcept = 0;
 
   struct Totals {
-    std::uint64_t recovered_jobs = 0;
+    std::uint64_t recovered_jobs = 0;      ///< Near: read into memory at the start ...
+    std::uint64_t recovered_far_jobs = 0;  ///< ... and far: on disk only.
     std::uint64_t mutations = 0;
   };
   /// Sums over the partitions; may lag by a turn.

@@ -32,7 +32,10 @@ class PartitionHost::Restorer final : public broker::RecoverySink {
     partition = record;
     broker_.restore_partition(record);
   }
-  void on_tube(const broker::TubeRecord& record) override { broker_.restore_tube(record); }
+  void on_tube(const broker::TubeRecord& record) override {
+    far_jobs += record.far_count;
+    broker_.restore_tube(record);
+  }
   void on_job(broker::StoredJob job) override {
     ++jobs;
     broker_.restore_job(std::move(job));
@@ -40,6 +43,7 @@ class PartitionHost::Restorer final : public broker::RecoverySink {
 
   broker::PartitionRecord partition;
   std::uint64_t jobs = 0;
+  std::uint64_t far_jobs = 0;
 
  private:
   Broker& broker_;
@@ -220,18 +224,19 @@ bool PartitionHost::turn() {
       recover_at_ = saturating_add(clock_.now(), options_.recover_retry);
     }
   }
-  if (!broker_->available()) return false;
+  if (!timeline_) return false;
+  // During a recovery too: nothing but waits can end then, and they are to end in time.
   const bool more = broker_->advance(now(), options_.advance_budget);
   commit_if_room();
   return more;
 }
 
 std::optional<Instant> PartitionHost::next_wake() const {
-  if (recover_at_) return recover_at_;
-  if (!timeline_) return std::nullopt;
+  if (!timeline_) return recover_at_;
   const std::optional<WallTime> deadline = broker_->next_deadline();
-  if (!deadline) return std::nullopt;
-  return timeline_->instant_of(*deadline);
+  if (!deadline) return recover_at_;
+  const Instant due = timeline_->instant_of(*deadline);
+  return recover_at_ ? std::min(*recover_at_, due) : due;
 }
 
 bool PartitionHost::accepts_work() const {
@@ -339,6 +344,7 @@ Result<void> PartitionHost::recover() {
   recover_at_.reset();
   ++stats_.recoveries;
   stats_.recovered_jobs = restorer.jobs;
+  stats_.recovered_far_jobs = restorer.far_jobs;
   if (stats_.recoveries > 1) log(LogLevel::kInfo, "the store is back");
   resume_unblocked();
   return {};

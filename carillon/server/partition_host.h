@@ -16,7 +16,8 @@
 ///
 /// A failed commit: the replies that waited for it become errors, the broker drops its memory and
 /// is restored from the store, which is tried again every `recover_retry` until it works. Memory
-/// never runs ahead of what a client was told.
+/// never runs ahead of what a client was told. Meanwhile a reserve waits, since nobody knows what
+/// is ready: it is granted a job when the store is back, or ends when its own timeout does.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +57,8 @@ struct PartitionHostStats {
   std::uint64_t mutations = 0;
   std::uint64_t commit_failures = 0;
   std::uint64_t recoveries = 0;
-  std::uint64_t recovered_jobs = 0;  ///< Jobs read into memory by the last recovery.
+  std::uint64_t recovered_jobs = 0;      ///< Jobs read into memory by the last recovery ...
+  std::uint64_t recovered_far_jobs = 0;  ///< ... and those that it left in the store.
 };
 
 enum class LogLevel { kInfo, kWarning, kError };

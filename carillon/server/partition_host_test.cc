@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -142,6 +144,92 @@ TEST(PartitionHost, AFailedCommitIsAnErrorAndTheStoreIsReadAgain) {
   hosted.ask(1, Verb::kPut);
   hosted.settle();
   EXPECT_EQ(hosted.answers[1].back().second, Answer::kInserted);
+}
+
+TEST(PartitionHost, APutRefusedByAFailedSyncMayBeThereAllTheSame) {
+  for (const bool kept : {false, true}) {
+    Hosted hosted;
+    hosted.connect(1);
+    hosted.memory->fail_sync(Error{ErrorCode::kIo, "the disk is sick"});
+    const auto put = hosted.ask(1, Verb::kPut);
+    hosted.host->turn();
+    hosted.memory->disk().set_survivors(
+        [kept](std::size_t unsynced) { return kept ? unsynced : 0; });
+    hosted.memory->complete_commits(1);
+    hosted.run_posted();
+    EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(put, Answer::kOutOfMemory)));
+    hosted.settle();
+    EXPECT_EQ(hosted.host->broker().stats().jobs.ready, kept ? 1U : 0U);
+  }
+}
+
+/// A host whose store has failed, with a ready job in it, and cannot be brought back.
+class Outage : public Hosted, public testing::Test {
+ protected:
+  Outage() {
+    for (const broker::SessionId session : {1, 2}) connect(session);
+    ask(1, Verb::kPut);
+    settle();
+    memory->fail_recover(Error{ErrorCode::kNoSpace, "the disk is full"});
+    memory->fail_commit(1, Error{ErrorCode::kNoSpace, "the disk is full"});
+    ask(1, Verb::kPut);
+    settle();
+    EXPECT_FALSE(host->available());
+  }
+
+  std::uint64_t reserve(Span timeout) {
+    Command command;
+    command.verb = Verb::kReserve;
+    command.ticket = {2, ++slot};
+    command.timeout = timeout;
+    host->submit(std::move(command));
+    return slot;
+  }
+  /// As the event loop does: sleeps until there is something to do.
+  void sleep_until(Instant end) {
+    while (const std::optional<Instant> wake = host->next_wake()) {
+      if (*wake > end) break;
+      clock.advance_to(std::max(*wake, clock.now()));
+      settle();
+    }
+    clock.advance_to(end);
+    settle();
+  }
+};
+
+TEST_F(Outage, AReserveThatWaitsIsGrantedAJobWhenTheStoreIsBack) {
+  const Instant begin = clock.now();
+  const auto waiting = reserve(seconds(5));
+  sleep_until(begin + seconds(3));
+  EXPECT_THAT(answers[2], IsEmpty());
+  memory->fail_recover(std::nullopt);
+  sleep_until(begin + seconds(4));
+  EXPECT_THAT(answers[2], ElementsAre(std::pair(waiting, Answer::kReserved)));
+}
+
+TEST_F(Outage, AReserveThatWaitsTimesOutWhenItsTimeIsUp) {
+  const Instant begin = clock.now();
+  const auto waiting = reserve(milliseconds(2'500));
+  sleep_until(begin + milliseconds(2'499));
+  EXPECT_THAT(answers[2], IsEmpty());
+  sleep_until(begin + milliseconds(2'501));
+  EXPECT_THAT(answers[2], ElementsAre(std::pair(waiting, Answer::kTimedOut)));
+  EXPECT_FALSE(host->available());
+  // It has no part in what comes after.
+  memory->fail_recover(std::nullopt);
+  sleep_until(begin + seconds(10));
+  EXPECT_EQ(answers[2].size(), 1U);
+  EXPECT_EQ(host->broker().stats().jobs.ready, 1U);
+}
+
+TEST_F(Outage, AReserveWhoseTimeIsUpAsTheStoreComesBackHasTheJob) {
+  const Instant begin = clock.now();
+  const auto waiting = reserve(seconds(3));
+  sleep_until(begin + milliseconds(2'900));
+  memory->fail_recover(std::nullopt);
+  clock.advance_to(begin + milliseconds(3'500));  // The process was held up.
+  settle();
+  EXPECT_THAT(answers[2], ElementsAre(std::pair(waiting, Answer::kReserved)));
 }
 
 TEST(PartitionHost, CancellingAReserveQueuedBehindAReadLeavesTheReadAlone) {

@@ -45,10 +45,7 @@ Result<std::unique_ptr<store::RocksDatabase>> open_database(
   rocks.log = [log](store::LogLevel level, std::string_view message) {
     log(level_of(level), message);
   };
-  Result<std::unique_ptr<store::RocksDatabase>> database =
-      store::RocksDatabase::open(std::move(rocks));
-  if (!database) return std::move(database).error().prefixed("data " + options.data);
-  return database;
+  return store::RocksDatabase::open(std::move(rocks));  // Its errors name the folder.
 }
 
 PartitionHostOptions host_options(const ServerOptions& options) {

@@ -87,6 +87,7 @@ class PartitionThreads::Worker {
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   [[nodiscard]] Totals totals() const noexcept {
     return {recovered_jobs_.load(std::memory_order_relaxed),
+            recovered_far_jobs_.load(std::memory_order_relaxed),
             mutations_.load(std::memory_order_relaxed)};
   }
 
@@ -129,6 +130,7 @@ class PartitionThreads::Worker {
   /// Shows the network thread how things stand; returns whether it has to look.
   bool publish() {
     recovered_jobs_.store(host_.stats().recovered_jobs, std::memory_order_relaxed);
+    recovered_far_jobs_.store(host_.stats().recovered_far_jobs, std::memory_order_relaxed);
     mutations_.store(host_.stats().mutations, std::memory_order_relaxed);
     const bool accepts = host_.accepts_work();
     const bool stopped = stopping_ && host_.idle();
@@ -145,6 +147,7 @@ class PartitionThreads::Worker {
   std::atomic<bool> accepts_work_{true};
   std::atomic<bool> stopped_{false};
   std::atomic<std::uint64_t> recovered_jobs_{0};
+  std::atomic<std::uint64_t> recovered_far_jobs_{0};
   std::atomic<std::uint64_t> mutations_{0};
 
   // The thread's. The loop first: what runs on it dies before it.
@@ -243,6 +246,7 @@ PartitionGroup::Totals PartitionThreads::totals() const noexcept {
   for (const auto& worker : workers_) {
     const Totals one = worker->totals();
     sum.recovered_jobs += one.recovered_jobs;
+    sum.recovered_far_jobs += one.recovered_far_jobs;
     sum.mutations += one.mutations;
   }
   return sum;

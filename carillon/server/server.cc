@@ -42,6 +42,10 @@ constexpr std::uint64_t kLeastFiles = 256;
 /// Refused connections are logged this often at most.
 constexpr Span kRefusalLogInterval = std::chrono::seconds(10);
 
+std::string connections_in_words(std::size_t count) {
+  return count == 1 ? "1 connection" : fmt::format("{} connections", count);
+}
+
 }  // namespace
 
 class Server::Impl final : private ConnectionOwner {
@@ -177,11 +181,12 @@ Result<void> Server::Impl::start() {
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
   std::string where;
   for (const Endpoint& at : endpoints()) where.append(where.empty() ? "" : ", ") += at.to_string();
+  const PartitionGroup::Totals totals = partitions_.group->totals();
   log_(LogLevel::kInfo,
        fmt::format("carillon {} listens on {}; {}; ready after {} ms", version(), where,
                    options_.memory ? "jobs in memory only"
-                                   : fmt::format("jobs in {}, {} of them read", options_.data,
-                                                 partitions_.group->totals().recovered_jobs),
+                                   : fmt::format("jobs in {}: {} near, {} far", options_.data,
+                                                 totals.recovered_jobs, totals.recovered_far_jobs),
                    took.count()));
   return {};
 }
@@ -189,7 +194,7 @@ Result<void> Server::Impl::start() {
 Result<void> Server::Impl::open_listeners() {
   for (const Endpoint& endpoint : options_.listen) {
     Result<std::vector<ListeningSocket>> sockets = listen_on(endpoint);
-    if (!sockets) return std::move(sockets).error();
+    if (!sockets) return std::move(sockets).error().prefixed("listen");
     for (ListeningSocket& socket : *sockets) {
       listeners_.push_back(std::make_unique<Listener>(
           loop_, std::move(socket), [this](FileDescriptor fd) { on_accept(std::move(fd)); }, log_));
@@ -347,7 +352,7 @@ void Server::Impl::stop() {
     end(false);
     return;
   }
-  log_(LogLevel::kInfo, fmt::format("stopping: {} connections", connections_.size()));
+  log_(LogLevel::kInfo, fmt::format("stopping: {}", connections_in_words(connections_.size())));
   phase_ = Phase::kDraining;
   for (const auto& listener : listeners_) listener->close();
   connections_.for_each([](Connection& connection) { connection.end_input(); });
@@ -358,8 +363,8 @@ void Server::Impl::stop() {
 
 void Server::Impl::on_drain_timeout() {
   if (phase_ == Phase::kDraining) {
-    log_(LogLevel::kWarning, fmt::format("drain-timeout: {} connections did not take their answers",
-                                         connections_.size()));
+    log_(LogLevel::kWarning, fmt::format("drain-timeout: {} did not take their answers",
+                                         connections_in_words(connections_.size())));
     connections_.clear();
     request_turn();
   } else {

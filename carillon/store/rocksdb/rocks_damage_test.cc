@@ -346,7 +346,7 @@ TEST_F(Damage, AnotherPartitionCountIsRefusedAndNamed) {
   const Result<void> opened = database_.try_open();
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(opened.error().message.find("has 4 partitions, partition_count is 2"),
+  EXPECT_NE(opened.error().message.find("has 4 partitions, but the option partitions is 2"),
             std::string::npos)
       << opened.error().message;
   database_.options.partition_count = 4;

@@ -3,7 +3,9 @@
 #include "carillon/store/rocksdb/rocks_engine.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,19 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
   return std::any_of(suffixes.begin(), suffixes.end(), [&name](std::string_view suffix) {
     return std::string_view(name).ends_with(suffix);
   });
+}
+
+/// Whether LockFile() failed because somebody has the lock, in this process or in another.
+bool is_taken(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return text.find("lock hold by current process") != std::string::npos ||
+         text.find(std::generic_category().message(EAGAIN)) != std::string::npos;
+}
+
+/// 100000000 -> "95.3 MiB", rounded down.
+std::string in_mib(std::uint64_t bytes) {
+  const std::uint64_t tenths = bytes / 1024 * 10 / 1024;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
 }
 
 }  // namespace
@@ -118,9 +133,9 @@ Result<void> RocksEngine::take_folder() {
   const std::string path = folder + "/IN-USE";
   if (rocksdb::Status status = env_->LockFile(path, &lock_); !status.ok()) {
     lock_ = nullptr;
-    if (status.IsNoSpace()) return to_error(status, "lock " + path);
+    if (!is_taken(status)) return to_error(status, "lock " + path);
     return Error{ErrorCode::kUnavailable,
-                 "data folder " + folder + " is in use by another process: " + status.ToString()};
+                 "data folder " + folder + " is in use by another process"};
   }
   return mark_.open(folder);
 }
@@ -212,7 +227,9 @@ Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
 
 Result<void> RocksEngine::damaged(const std::string& how) const {
   const std::string message = "data folder " + options_.folder + " is damaged or not whole: " + how;
-  if (!options_.accept_loss) return Error{ErrorCode::kCorrupt, message};
+  if (!options_.accept_loss) {
+    return Error{ErrorCode::kCorrupt, message + " (accept-loss opens it without what is missing)"};
+  }
   log(LogLevel::kError, message + "; the loss is accepted as asked");
   return {};
 }
@@ -267,8 +284,9 @@ Result<void> RocksEngine::check_format() {
   if (format->partition_count != options_.partition_count) {
     return Error{ErrorCode::kInvalidArgument,
                  "data folder " + folder + " has " + std::to_string(format->partition_count) +
-                     " partitions, partition_count is " + std::to_string(options_.partition_count) +
-                     "; the number is fixed when the folder is created"};
+                     (format->partition_count == 1 ? " partition" : " partitions") +
+                     ", but the option partitions is " + std::to_string(options_.partition_count) +
+                     "; the number is fixed when the folder is made"};
   }
   return {};
 }
@@ -317,6 +335,25 @@ void RocksEngine::add_to(RocksStats& stats) const {
       stats.stored_bytes += bytes;
     }
   }
+}
+
+bool RocksEngine::accepts_puts() noexcept {
+  const bool enough = free_space_.enough();
+  switch (low_space_.note(enough)) {
+    case LowSpaceEpisode::News::kNone: break;
+    case LowSpaceEpisode::News::kBegan:
+      log(LogLevel::kWarning, "data folder " + options_.folder + ": " +
+                                  in_mib(free_space_.bytes()) +
+                                  " are free, less than min-free-space (" +
+                                  in_mib(free_space_.min_bytes()) + "): puts are refused");
+      break;
+    case LowSpaceEpisode::News::kEnded:
+      log(LogLevel::kInfo, "data folder " + options_.folder + ": " + in_mib(free_space_.bytes()) +
+                               " are free: puts are taken again; " +
+                               std::to_string(low_space_.take_refused()) + " were refused");
+      break;
+  }
+  return enough;
 }
 
 Result<void> RocksEngine::compact() {

@@ -24,6 +24,7 @@
 #include "carillon/store/rocksdb/commit_pipeline.h"
 #include "carillon/store/rocksdb/folder_file_system.h"
 #include "carillon/store/rocksdb/free_space.h"
+#include "carillon/store/rocksdb/low_space_episode.h"
 #include "carillon/store/rocksdb/record_codec.h"
 #include "carillon/store/rocksdb/rocks_settings.h"
 #include "carillon/store/rocksdb/rocks_store.h"
@@ -53,7 +54,8 @@ class RocksEngine final : public PipelineEngine {
 
   /// Reads the near state of a partition.
   Result<void> load(PartitionIndex partition, broker::RecoverySink& sink);
-  [[nodiscard]] bool accepts_puts() const noexcept { return free_space_.enough(); }
+  /// Logs when puts begin to be refused, and when they no longer are.
+  [[nodiscard]] bool accepts_puts() noexcept;
   /// Whether a ReclaimRequest would be of use: something has been erased since the last, and that
   /// was an interval of asking for free space ago. Says so once. From any thread.
   [[nodiscard]] bool wants_reclaim() noexcept;
@@ -126,6 +128,7 @@ class RocksEngine final : public PipelineEngine {
   rocksdb::Status log_failure_ CARILLON_GUARDED_BY(log_mutex_);
 
   const SteadyClock clock_;
+  LowSpaceEpisode low_space_{clock_};
   std::atomic<std::uint64_t> erases_since_reclaim_{0};
   std::atomic<Span::rep> reclaimed_at_{0};
 

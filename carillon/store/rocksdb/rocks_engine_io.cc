@@ -106,7 +106,7 @@ std::optional<Error> RocksEngine::refuse(const Batch& batch) {
   if (free_space_.enough() || !has_puts(batch)) return std::nullopt;
   return Error{ErrorCode::kNoSpace,
                "data folder " + options_.folder + " has " + std::to_string(free_space_.bytes()) +
-                   " bytes free, min_free_bytes is " + std::to_string(free_space_.min_bytes())};
+                   " bytes free, min-free-space is " + std::to_string(free_space_.min_bytes())};
 }
 
 Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {

@@ -71,8 +71,8 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::open(RocksOptions options)
   }
   if (options.partition_count == 0 || options.partition_count > kMaxPartitions) {
     return Error{ErrorCode::kInvalidArgument,
-                 "partition_count is " + std::to_string(options.partition_count) +
-                     ", must be 1 to " + std::to_string(kMaxPartitions)};
+                 "partitions: " + std::to_string(options.partition_count) +
+                     " is out of range (1 to " + std::to_string(kMaxPartitions) + ")"};
   }
   auto impl = std::make_unique<Impl>(options);
   if (Result<void> opened = impl->engine.open(); !opened) return std::move(opened.error());

@@ -3,11 +3,14 @@
 // several partitions, free space.
 #include "carillon/store/rocksdb/rocks_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -84,7 +87,7 @@ TEST(RocksDatabase, RefusesOptionsOutOfRangeAndNamesThem) {
     opened = RocksDatabase::open(options);
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_NE(opened.error().message.find("partition_count"), std::string::npos);
+    EXPECT_NE(opened.error().message.find("partitions: "), std::string::npos);
   }
 }
 
@@ -258,7 +261,7 @@ TEST(RocksDatabase, PutsAreRefusedWhileSpaceIsLowAndErasesPass) {
       driver.commit(make_batch({put(make_record(3), Place::kNear, "z"), erase_near(2, false)}));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
-  EXPECT_NE(refused.error().message.find("min_free_bytes is 10000"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("min-free-space is 10000"), std::string::npos)
       << refused.error().message;
   EXPECT_FALSE(driver.commit(make_batch({erase_near(2, false)}))) << "until recovered";
   // Nothing of the refused batch took place, and the folder itself has not failed.
@@ -274,6 +277,31 @@ TEST(RocksDatabase, PutsAreRefusedWhileSpaceIsLowAndErasesPass) {
   free_bytes = 20'000;
   EXPECT_TRUE(database.store().accepts_puts());
   EXPECT_TRUE(driver.commit(make_batch({put(make_record(4), Place::kNear, "room again")})));
+}
+
+TEST(RocksDatabase, RefusedPutsAreLoggedOnceWithTheFiguresAndSoIsTheirEnd) {
+  FaultyDatabase database;
+  std::atomic<std::uint64_t> free_bytes{300 << 20};
+  database.options.min_free_bytes = 128 << 20;
+  database.options.free_space_interval = Span(0);
+  database.options.free_bytes = [&free_bytes] { return free_bytes.load(); };
+  std::vector<std::string> logged;
+  database.options.log = [&logged](LogLevel, std::string_view message) {
+    if (message.find("puts are") != std::string_view::npos) logged.emplace_back(message);
+  };
+  database.open();
+  EXPECT_TRUE(database.store().accepts_puts());
+  EXPECT_THAT(logged, ::testing::IsEmpty());
+  free_bytes = (100 << 20) + 52'429;
+  for (int i = 0; i < 1'000; ++i) EXPECT_FALSE(database.store().accepts_puts());
+  ASSERT_THAT(logged, ::testing::SizeIs(1));
+  EXPECT_THAT(logged[0], ::testing::HasSubstr("100.0 MiB are free"));
+  EXPECT_THAT(logged[0], ::testing::HasSubstr("min-free-space (128.0 MiB)"));
+  free_bytes = 200 << 20;
+  for (int i = 0; i < 1'000; ++i) EXPECT_TRUE(database.store().accepts_puts());
+  ASSERT_THAT(logged, ::testing::SizeIs(2));
+  EXPECT_THAT(logged[1], ::testing::HasSubstr("200.0 MiB are free"));
+  EXPECT_THAT(logged[1], ::testing::HasSubstr("1000 were refused"));
 }
 
 TEST(RocksDatabase, WhatIsErasedWhileSpaceIsLowIsGivenBackWithoutAnotherCommit) {
