@@ -20,7 +20,7 @@ int main() {
   wheel.schedule(bob, 30'000);
 
   wheel.advance(15'000, [](carillon::WheelHook&) {});  // nobody is due
-  wheel.reschedule(alice, wheel.now() + 30'000);       // a packet from alice
+  wheel.postpone(alice, wheel.now() + 30'000);         // a packet from alice
 
   wheel.advance(30'000, [&](carillon::WheelHook& hook) {
     std::printf("%s was idle at %" PRIu64 "\n", static_cast<Connection&>(hook).peer, wheel.now());

@@ -49,6 +49,16 @@ expect 'node that is not there' 'nodejs npm' "$(
   packages_of test | grep -E '^(nodejs|npm)$' | xargs
 )"
 expect 'demo needs no test library' '' "$(packages_of build | grep -E 'gtest|beanstalkd' || true)"
+# shellcheck disable=SC2317
+expect 'tidy of nothing says so' 'nothing is checked' "$(
+  changed_sources() { :; }
+  lint_tidy changed 2>&1 | grep -o 'nothing is checked'
+)"
+# shellcheck disable=SC2317
+expect 'a format that fails says what mends it' './x fmt mends it' "$(
+  xargs() { return 1; }
+  lint_format 2>&1 | grep -o './x fmt mends it'
+)"
 expect 'groups' 'bench build dev test' "$(
   grep -v '^#' "$packages_file" | cut -d' ' -f1 | sort -u | xargs
 )"
