@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "carillon/server/client_session_testing.h"
@@ -176,7 +177,7 @@ TEST(ClientSessionLimits, AnswersHeldBackByAnEarlierOneCountAsUnsent) {
 
 TEST(ClientSessionLimits, BodiesHeldBackByAnEarlierAnswerStayCounted) {
   SessionLimits limits;
-  limits.max_unanswered_bytes = 2 * protocol::beanstalk::kDefaultMaxJobSize;
+  limits.max_unanswered_bytes = std::size_t{2} * protocol::beanstalk::kDefaultMaxJobSize;
   SessionUnderTest session(1, limits);
   EXPECT_THAT(session.receive("touch 1\r\npeek 2\r\npeek 3\r\npeek 4\r\n"), SizeIs(3));
   session.reply_job(2, Answer::kFound, 2, "two");
@@ -189,7 +190,7 @@ TEST(ClientSessionLimits, BodiesHeldBackByAnEarlierAnswerStayCounted) {
 
 TEST(ClientSessionLimits, ARefusedCommandIsCountedOnlyUntilItIsAnswered) {
   SessionLimits limits;
-  limits.max_unanswered_bytes = 4 * protocol::beanstalk::kDefaultMaxJobSize;
+  limits.max_unanswered_bytes = std::size_t{4} * protocol::beanstalk::kDefaultMaxJobSize;
   SessionUnderTest session(1, limits);
   for (std::uint64_t slot = 1; slot <= 22; slot += 11) {
     std::string commands = "touch 1\r\n";

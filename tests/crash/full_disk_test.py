@@ -204,6 +204,7 @@ class Guard(FullDisk):
                    f"{self.disk.free() // MIB} MiB free: a put is answered {reply}")
         self.check_everything_else_goes_on()
         self.check_all_there("little space")
+        self.check_said("puts are refused", 1)
 
         self.server.kill()
         self.server.start()
@@ -213,9 +214,15 @@ class Guard(FullDisk):
         self.check_work("started with little space")
         self.check_all_there("started with little space")
         self.check_healing("little space")
+        self.check_said("puts are refused", 2)
+        self.check_said("puts are taken again", 1)
         self.check_work("healed")
         self.check_all_there("healed")
         self.check_end()
+
+    def check_said(self, what, times):
+        count = self.server.log.read_text().count(what)
+        self.check(count == times, f'the log says "{what}" {count} times, one for each episode')
 
     def check_everything_else_goes_on(self):
         """A refused put must not disturb the others: one client puts all the time."""
