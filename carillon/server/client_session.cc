@@ -121,7 +121,10 @@ bool ClientSession::can_parse() const noexcept {
 /// Performs what it can of `bytes` and returns the rest.
 std::string_view ClientSession::parse(std::string_view bytes) {
   Request request;
-  while (can_parse() && parser_.next(bytes, request)) perform(request);
+  const std::size_t before = output_.size();
+  while (can_parse() && output_.size() < before + kTurnBytes && parser_.next(bytes, request)) {
+    perform(request);
+  }
   return bytes;
 }
 

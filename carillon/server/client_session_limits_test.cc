@@ -201,6 +201,22 @@ TEST(ClientSessionLimits, ARefusedCommandIsCountedOnlyUntilItIsAnswered) {
   }
 }
 
+TEST(ClientSessionLimits, OneTurnAnswersOnlySoMuch) {
+  SessionUnderTest session;
+  std::string many;
+  for (int i = 0; i < 10'000; ++i) many += "list-tube-used\r\n";
+  session.receive(many);
+  std::string all;
+  for (bool more = true; more;) {
+    EXPECT_LE(session.output().size(), ClientSession::kTurnBytes + 100);
+    all += session.sent();
+    more = session->can_resume();
+    session->resume();
+  }
+  EXPECT_EQ(all.size(), 10'000 * std::string("USING default\r\n").size());
+  EXPECT_TRUE(session->wants_input());
+}
+
 TEST(ClientSessionLimits, AClientThatDoesNotReadItsAnswersIsNotRead) {
   SessionLimits limits;
   limits.max_unsent_bytes = 10'000;
