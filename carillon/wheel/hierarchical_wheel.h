@@ -98,7 +98,7 @@ namespace carillon {
 /// Errors:    none. To schedule what is scheduled, or to cancel, reschedule or postpone what waits
 ///            in another wheel, is a bug that stops the program, in every build.
 /// Cost:      schedule, cancel, reschedule: O(1), no allocation, whatever the distance; at a
-///            thousand timers 5, 2 and 5 ns (hierarchical_wheel_bench).
+///            thousand timers 5, 2 and 5 ns (wheel_bench).
 ///            advance: O(expired + cascaded + levels), nothing for the length of the jump.
 ///            next_deadline: O(1); after the earliest has gone O(levels), amortised with cascading.
 ///            22 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.

@@ -2,16 +2,17 @@
 #pragma once
 
 /// \file
-/// For tests: a timer with a number, a sink that writes down what expires when, and the geometries
-/// on which every behaviour is tested.
+/// For tests: a timer with a number, a sink that writes down what expires when, and checks that
+/// every wheel keeps what it told when the timer was scheduled.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
 
-#include "carillon/wheel/hierarchical_wheel_impl.h"
+#include "carillon/wheel/wheel_kinds.h"
 
 namespace carillon {
 
@@ -27,19 +28,11 @@ inline int number_of(const WheelHook& hook) {
 /// What expired: at which tick, and the timer's number.
 using Expiries = std::vector<std::pair<Tick, int>>;
 
-// Four and two slots a level put every test across several levels; where nothing is searched, every
-// coarse slot that is asked about is sorted ahead.
-struct FourSlots : PowerOfTwoLevels<2> {
-  static constexpr int kShortList = 0;
-};
-struct TwoSlots : PowerOfTwoLevels<1> {
-  static constexpr int kShortList = 1;
-};
+using ExactWheels = ExactWheelsIn<::testing::Types>;
+using AllWheels = AllWheelsIn<::testing::Types>;
 
-using AllGeometries =
-    ::testing::Types<HierarchicalWheel, LinuxWheel, BasicHierarchicalWheel<FourSlots>,
-                     BasicHierarchicalWheel<TwoSlots>>;
-
+/// A wheel and its timers. The deadlines that a test schedules for are kept to the tick by an exact
+/// wheel; where others may be later, a test asks told().
 template <class WheelType>
 class WheelFixture : public ::testing::Test {
  protected:
@@ -56,12 +49,41 @@ class WheelFixture : public ::testing::Test {
   /// All timers made so far have numbers below this.
   [[nodiscard]] int timers() const { return static_cast<int>(timers_.size()); }
 
+  bool schedule(int number, Tick deadline) { return schedule(timer(number), deadline); }
+  bool schedule(WheelHook& hook, Tick deadline) {
+    return checked(hook, deadline, wheel_.schedule(hook, deadline));
+  }
+  bool reschedule(int number, Tick deadline) {
+    return checked(timer(number), deadline, wheel_.reschedule(timer(number), deadline));
+  }
+  bool postpone(int number, Tick deadline) {
+    return checked(timer(number), deadline, wheel_.postpone(timer(number), deadline));
+  }
+  bool cancel(int number) { return wheel_.cancel(timer(number)); }
+
+  /// When the wheel will give the timer out.
+  Tick told(int number) { return timer(number).deadline(); }
+
   auto record() {
     return [this](WheelHook& hook) {
       EXPECT_EQ(hook.deadline(), wheel_.now()) << "timer " << number_of(hook);
       EXPECT_FALSE(hook.scheduled());
       expired_.emplace_back(wheel_.now(), number_of(hook));
     };
+  }
+
+  /// Have these expired, in this order, and at these ticks? From a wheel that rounds, as late as
+  /// that may be if they were scheduled at tick 0.
+  [[nodiscard]] ::testing::AssertionResult expired_are(const Expiries& wanted) const {
+    const auto fits = [](const auto& got, const auto& want) {
+      return got.second == want.second && got.first >= want.first &&
+             got.first <= latest<Wheel>(0, want.first);
+    };
+    if (std::equal(expired_.begin(), expired_.end(), wanted.begin(), wanted.end(), fits)) {
+      return ::testing::AssertionSuccess();
+    }
+    return ::testing::AssertionFailure()
+           << ::testing::PrintToString(expired_) << ", not " << ::testing::PrintToString(wanted);
   }
 
   /// Turns the wheel from wake-up to wake-up as a driver does, until nothing is left or `until` is
@@ -80,6 +102,14 @@ class WheelFixture : public ::testing::Test {
   }
 
  private:
+  bool checked(const WheelHook& hook, Tick deadline, bool said) {
+    const Tick now = wheel_.now();
+    deadline = std::max(deadline, now == kLastTick ? now : now + 1);
+    EXPECT_GE(hook.deadline(), deadline) << "early";
+    EXPECT_LE(hook.deadline(), latest<Wheel>(now, deadline)) << "late";
+    return said;
+  }
+
   std::deque<NumberedTimer> timers_;
 
  protected:

@@ -2,8 +2,9 @@
 #pragma once
 
 /// \file
-/// For tests: `WheelModel`, what a wheel of exact deadlines is to do, told with a std::multimap;
-/// and `WheelLockstep`, a wheel and the model doing the same operations, compared after each.
+/// For tests: `WheelModel`, what a wheel is to do, told with a std::multimap; `TimersOf`, the
+/// timers of a wheel by number, whatever the wheel calls them; and `WheelLockstep`, a wheel and the
+/// model doing the same operations, compared after each.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,15 +18,17 @@
 #include <string>
 #include <vector>
 
+#include "carillon/wheel/wheel_kinds.h"
 #include "carillon/wheel/wheel_like.h"
 
 namespace carillon {
 
 /// Timers are named by a small id. A multimap inserts behind equal keys, so it is first in, first
-/// out within a tick.
+/// out within a tick; of a wheel that rounds, only among those of one deadline, scheduled at one
+/// tick.
 class WheelModel {
  public:
-  explicit WheelModel(Tick now) : now_(now) {}
+  WheelModel(Tick now, bool exact) : exact_(exact), now_(now) {}
 
   [[nodiscard]] Tick now() const { return now_; }
   [[nodiscard]] std::size_t size() const { return timers_.size() + after_end_.size(); }
@@ -36,28 +39,34 @@ class WheelModel {
     return after_end_.empty() ? std::nullopt : std::optional(kLastTick);
   }
 
-  /// The deadline that it is given.
-  Tick schedule(int id, Tick deadline) {
-    if (now_ == kLastTick) {
-      after_end_.push_back(id);
-      return kLastTick;
-    }
-    deadline = std::max(deadline, now_ + 1);
-    timers_.emplace(deadline, id);
-    return deadline;
+  /// The first tick at which a timer may be given out.
+  [[nodiscard]] Tick wanted(Tick deadline) const {
+    return now_ == kLastTick ? kLastTick : std::max(deadline, now_ + 1);
   }
 
-  /// As cancel and schedule; but unless `deadline` is earlier, or it is due already, the timer
-  /// loses its place in the order of its tick.
-  Tick postpone(int id, Tick deadline) {
+  /// Schedules for `deadline` a timer that the wheel is going to give out at `told`.
+  void schedule(int id, Tick deadline, Tick told) {
+    if (now_ == kLastTick) {
+      after_end_.push_back(id);
+    } else {
+      timers_.emplace(told, Timer{id, now_, wanted(deadline)});
+    }
+  }
+
+  void reschedule(int id, Tick deadline, Tick told) {
+    cancel(id);
+    schedule(id, deadline, told);
+  }
+
+  /// As reschedule; but unless `deadline` is earlier, or it is due already, the timer loses its
+  /// place in the order of its tick.
+  void postpone(int id, Tick deadline, Tick told) {
     const auto at = find(id);
     const bool keeps_order = at == timers_.end() || deadline < at->first || at->first <= now_;
-    cancel(id);
-    deadline = schedule(id, deadline);
+    reschedule(id, deadline, told);
     if (!keeps_order) {
       unordered_.insert(id);
     }
-    return deadline;
   }
 
   bool cancel(int id) {
@@ -94,7 +103,7 @@ class WheelModel {
   void begin_advance(Tick target) {
     if (now_ == kLastTick && target == kLastTick && !has_due()) {
       for (const int id : after_end_) {
-        timers_.emplace(kLastTick, id);
+        timers_.emplace(kLastTick, Timer{id, kLastTick, kLastTick});
       }
       after_end_.clear();
     }
@@ -119,7 +128,8 @@ class WheelModel {
     bool its_turn = true;
     if (!unordered_.contains(id)) {
       for (auto before = timers_.begin(); before != found; ++before) {
-        its_turn &= unordered_.contains(before->second);
+        its_turn &=
+            unordered_.contains(before->second.id) || !in_order(before->second, found->second);
       }
     }
     cancel(id);
@@ -127,118 +137,168 @@ class WheelModel {
   }
 
  private:
-  std::multimap<Tick, int>::iterator find(int id) {
-    return std::find_if(timers_.begin(), timers_.end(),
-                        [id](const auto& timer) { return timer.second == id; });
+  struct Timer {
+    int id;
+    Tick scheduled_at;
+    Tick wanted;
+  };
+
+  // Of two for one tick, does the one that was scheduled first expire first?
+  [[nodiscard]] bool in_order(const Timer& a, const Timer& b) const {
+    return exact_ || (a.scheduled_at == b.scheduled_at && a.wanted == b.wanted);
   }
 
+  std::multimap<Tick, Timer>::iterator find(int id) {
+    return std::find_if(timers_.begin(), timers_.end(),
+                        [id](const auto& timer) { return timer.second.id == id; });
+  }
+
+  bool exact_;
   Tick now_;
-  std::multimap<Tick, int> timers_;
+  std::multimap<Tick, Timer> timers_;
   // Those that were postponed.
   std::set<int> unordered_;
   // Scheduled when now_ was kLastTick already.
   std::vector<int> after_end_;
 };
 
+/// A wheel of hooks and timers for it, by id. A wheel that names its timers otherwise specialises
+/// this, with the same members, and is then tested by everything that takes a WheelLockstep.
+template <class Wheel>
+class TimersOf {
+ public:
+  TimersOf(Tick now, int count) : wheel_(std::make_unique<Wheel>(now)) {
+    for (int id = 0; id < count; ++id) {
+      timers_.push_back(std::make_unique<Timer>(id));
+    }
+  }
+
+  [[nodiscard]] Wheel& wheel() { return *wheel_; }
+  [[nodiscard]] const Wheel& wheel() const { return *wheel_; }
+  [[nodiscard]] int count() const { return static_cast<int>(timers_.size()); }
+  [[nodiscard]] bool scheduled(int id) const { return at(id).scheduled(); }
+  [[nodiscard]] Tick deadline(int id) const { return at(id).deadline(); }
+
+  bool schedule(int id, Tick deadline) { return wheel_->schedule(at(id), deadline); }
+  bool reschedule(int id, Tick deadline) { return wheel_->reschedule(at(id), deadline); }
+  bool postpone(int id, Tick deadline) { return wheel_->postpone(at(id), deadline); }
+  bool cancel(int id) { return wheel_->cancel(at(id)); }
+
+  /// Destroys the timer's object, scheduled or not, and makes a new one.
+  void destroy(int id) { timers_[static_cast<std::size_t>(id)] = std::make_unique<Timer>(id); }
+  /// Destroys the wheel, and makes a new one.
+  void replace_wheel(Tick now) {
+    wheel_.reset();
+    for (const auto& timer : timers_) {
+      if (timer->scheduled()) {
+        throw std::logic_error("a dead wheel holds " + std::to_string(timer->id));
+      }
+    }
+    wheel_ = std::make_unique<Wheel>(now);
+  }
+
+  /// `sink(int id)`
+  template <class Sink>
+  AdvanceResult advance(Tick target, const Sink& sink, std::size_t budget) {
+    return wheel_->advance(target, [&](WheelHook& hook) { sink(id_of(hook)); }, budget);
+  }
+  /// `visit(int id)`
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    wheel_->for_each([&](const WheelHook& hook) { visit(id_of(hook)); });
+  }
+
+ private:
+  struct Timer : WheelHook {
+    explicit Timer(int i) : id(i) {}
+    int id;
+  };
+
+  static int id_of(const WheelHook& hook) { return static_cast<const Timer&>(hook).id; }
+  [[nodiscard]] Timer& at(int id) { return *timers_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Timer& at(int id) const { return *timers_[static_cast<std::size_t>(id)]; }
+
+  std::vector<std::unique_ptr<Timer>> timers_;
+  std::unique_ptr<Wheel> wheel_;
+};
+
 /// Throws std::logic_error as soon as wheel and model disagree.
-template <WheelLike Wheel>
+template <TimeDriven Wheel>
 class WheelLockstep {
  public:
   /// A sink's doing, after the timer `id` has expired.
   using Reaction = std::function<void(int id)>;
 
-  WheelLockstep(Tick now, int timers) : wheel_(std::make_unique<Wheel>(now)), model_(now) {
-    for (int id = 0; id < timers; ++id) {
-      timers_.push_back(std::make_unique<Timer>(id));
-    }
-  }
+  WheelLockstep(Tick now, int timers) : timers_(now, timers), model_(now, kIsExact<Wheel>) {}
 
   [[nodiscard]] Tick now() const { return model_.now(); }
   [[nodiscard]] std::optional<Tick> next_deadline() const { return model_.next_deadline(); }
-  [[nodiscard]] Tick deadline(int id) const { return timer(id).deadline(); }
-  [[nodiscard]] bool scheduled(int id) const { return timer(id).scheduled(); }
-  [[nodiscard]] int timers() const { return static_cast<int>(timers_.size()); }
-  [[nodiscard]] const Wheel& wheel() const { return *wheel_; }
+  [[nodiscard]] Tick deadline(int id) const { return timers_.deadline(id); }
+  [[nodiscard]] bool scheduled(int id) const { return timers_.scheduled(id); }
+  [[nodiscard]] int timers() const { return timers_.count(); }
+  [[nodiscard]] const Wheel& wheel() const { return timers_.wheel(); }
 
   void schedule(int id, Tick deadline) {
-    if (timer(id).scheduled()) {
+    if (scheduled(id)) {
       reschedule(id, deadline);
     } else {
-      insert(
-          id, [&] { return model_.schedule(id, deadline); },
-          [&] { return wheel_->schedule(timer(id), deadline); });
+      insert(&TimersOf<Wheel>::schedule, &WheelModel::schedule, id, deadline);
     }
   }
-
   void reschedule(int id, Tick deadline) {
-    insert(
-        id,
-        [&] {
-          model_.cancel(id);
-          return model_.schedule(id, deadline);
-        },
-        [&] { return wheel_->reschedule(timer(id), deadline); });
+    insert(&TimersOf<Wheel>::reschedule, &WheelModel::reschedule, id, deadline);
   }
-
-  void postpone(int id, Tick deadline)
-    requires requires(Wheel& wheel, WheelHook& hook) { wheel.postpone(hook, Tick{0}); }
-  {
-    insert(
-        id, [&] { return model_.postpone(id, deadline); },
-        [&] { return wheel_->postpone(timer(id), deadline); });
+  void postpone(int id, Tick deadline) {
+    insert(&TimersOf<Wheel>::postpone, &WheelModel::postpone, id, deadline);
   }
 
   void cancel(int id) {
     const bool was_scheduled = forget(id);
-    require(wheel_->cancel(timer(id)) == was_scheduled, "cancel told a lie about timer ", id);
-    require(!timer(id).scheduled(), "timer ", id, " is scheduled after cancel");
+    require(timers_.cancel(id) == was_scheduled, "cancel told a lie about timer ", id);
+    require(!scheduled(id), "timer ", id, " is scheduled after cancel");
     check();
   }
 
-  /// Destroys the object that the hook is in, scheduled or not, and puts a new one in its place.
+  /// Destroys the object that the timer is in, scheduled or not, and puts a new one in its place.
   void destroy(int id) {
     forget(id);
-    timers_[static_cast<std::size_t>(id)] = std::make_unique<Timer>(id);
+    timers_.destroy(id);
     check();
   }
 
   void clear() {
     model_.clear();
     fresh_ = false;
-    wheel_->clear();
+    timers_.wheel().clear();
     check();
   }
 
   /// A new wheel at the same tick; the old one lets go of all.
   void replace_wheel() {
     const Tick now = model_.now();
-    model_ = WheelModel(now);
-    wheel_.reset();
-    for (const auto& t : timers_) {
-      require(!t->scheduled(), "the dead wheel holds ", t->id);
-    }
-    wheel_ = std::make_unique<Wheel>(now);
+    model_ = WheelModel(now, kIsExact<Wheel>);
+    timers_.replace_wheel(now);
     fresh_ = false;
     check();
   }
 
   void advance(Tick target, std::size_t budget = kUnlimited, const Reaction& react = {}) {
     if (target < model_.now()) {
-      const AdvanceResult result =
-          wheel_->advance(target, [](WheelHook&) { throw std::logic_error("time went back"); });
+      const AdvanceResult result = timers_.advance(
+          target, [](int) { throw std::logic_error("time went back"); }, kUnlimited);
       require(result == AdvanceResult{0, model_.has_due()}, "an advance into the past");
       check();
       return;
     }
     model_.begin_advance(target);
     std::size_t expired = 0;
-    const AdvanceResult result = wheel_->advance(
+    const AdvanceResult result = timers_.advance(
         target,
-        [&](WheelHook& hook) {
+        [&](int id) {
           ++expired;
-          expire(static_cast<Timer&>(hook), target);
+          expire(id, target);
           if (react) {
-            react(static_cast<Timer&>(hook).id);
+            react(id);
           }
         },
         budget);
@@ -253,29 +313,28 @@ class WheelLockstep {
   /// next_deadline() tidies up, so it is an operation of its own and not part of check().
   void ask() {
     const auto wanted = model_.next_deadline();
-    const auto got = wheel_->next_deadline();
+    const auto got = wheel().next_deadline();
     require(got == wanted, "next_deadline: ", got.value_or(0), ", not ", wanted.value_or(0));
     fresh_ = true;
   }
 
   /// Whatever can be observed without disturbing the wheel.
   void check() const {
-    require(wheel_->now() == model_.now(), "now: ", wheel_->now(), ", not ", model_.now());
-    require(wheel_->size() == model_.size(), "size: ", wheel_->size(), ", not ", model_.size());
+    require(wheel().now() == model_.now(), "now: ", wheel().now(), ", not ", model_.now());
+    require(wheel().size() == model_.size(), "size: ", wheel().size(), ", not ", model_.size());
   }
 
   /// Every timer where it should be. Costs O(timers).
   void check_all() const {
-    std::vector<bool> seen(timers_.size());
-    wheel_->for_each([&](const WheelHook& hook) {
-      const int id = static_cast<const Timer&>(hook).id;
+    std::vector<bool> seen(static_cast<std::size_t>(timers()));
+    timers_.for_each([&](int id) {
       require(!seen[static_cast<std::size_t>(id)], "timer ", id, " is in the wheel twice");
       seen[static_cast<std::size_t>(id)] = true;
     });
-    for (const auto& t : timers_) {
-      require(seen[static_cast<std::size_t>(t->id)] == t->scheduled(), "for_each misses ", t->id);
+    for (int id = 0; id < timers(); ++id) {
+      require(seen[static_cast<std::size_t>(id)] == scheduled(id), "for_each misses ", id);
     }
-    const auto snapshot = wheel_->snapshot();
+    const auto snapshot = wheel().snapshot();
     std::size_t sum = snapshot.due;
     for (const auto& level : snapshot.levels) {
       for (const std::size_t count : level.counts) {
@@ -283,15 +342,10 @@ class WheelLockstep {
       }
     }
     require(snapshot.due == model_.due(), "due: ", snapshot.due, ", not ", model_.due());
-    require(sum == wheel_->size(), "the snapshot counts ", sum, " of ", wheel_->size());
+    require(sum == wheel().size(), "the snapshot counts ", sum, " of ", wheel().size());
   }
 
  private:
-  struct Timer : WheelHook {
-    explicit Timer(int i) : id(i) {}
-    int id;
-  };
-
   template <class... Values>
   static void require(bool condition, const Values&... values) {
     if (!condition) {
@@ -300,9 +354,6 @@ class WheelLockstep {
       throw std::logic_error(out.str());
     }
   }
-
-  [[nodiscard]] Timer& timer(int id) { return *timers_[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] const Timer& timer(int id) const { return *timers_[static_cast<std::size_t>(id)]; }
 
   // If `id`, which goes away, may be the earliest, the wheel need not know the earliest any more.
   void note_removal(int id) {
@@ -316,30 +367,34 @@ class WheelLockstep {
     return model_.cancel(id);
   }
 
-  template <class InModel, class InWheel>
-  void insert(int id, const InModel& in_model, const InWheel& in_wheel) {
+  using InWheel = bool (TimersOf<Wheel>::*)(int id, Tick deadline);
+  using InModel = void (WheelModel::*)(int id, Tick deadline, Tick told);
+
+  void insert(InWheel in_wheel, InModel in_model, int id, Tick deadline) {
     note_removal(id);
-    const Tick wanted = in_model();
-    const bool told = in_wheel();
+    const bool said = (timers_.*in_wheel)(id, deadline);
     require(scheduled(id), "timer ", id, " is not scheduled after schedule");
-    require(deadline(id) == wanted, "deadline: ", deadline(id), ", not ", wanted);
-    require(told == model_.is_before_all_others(id) || (!told && !fresh_), "said ", told, " for ",
-            wanted);
+    // Never early; and late no more than the wheel promises.
+    const Tick told = timers_.deadline(id);
+    const Tick wanted = model_.wanted(deadline);
+    require(told >= wanted && told <= latest<Wheel>(model_.now(), wanted), "deadline: ", told,
+            ", not ", wanted);
+    (model_.*in_model)(id, deadline, told);
+    require(said == model_.is_before_all_others(id) || (!said && !fresh_), "said ", said, " for ",
+            told);
     check();
   }
 
-  void expire(Timer& expired, Tick target) {
+  void expire(int id, Tick target) {
     fresh_ = false;
-    require(model_.step(target), "expired early: ", expired.deadline());
-    const int id = expired.id;
+    require(model_.step(target), "expired early: ", deadline(id));
     require(model_.take(id), "timer ", id, " expired out of turn at ", model_.now());
-    require(!expired.scheduled(), "timer ", id, " is still scheduled in its sink");
-    require(expired.deadline() == model_.now(), "expired at ", model_.now());
+    require(!scheduled(id), "timer ", id, " is still scheduled in its sink");
+    require(deadline(id) == model_.now(), "expired at ", model_.now());
     check();
   }
 
-  std::vector<std::unique_ptr<Timer>> timers_;
-  std::unique_ptr<Wheel> wheel_;
+  TimersOf<Wheel> timers_;
   WheelModel model_;
   // next_deadline() was asked since the earliest last went away, so schedule() tells it exactly.
   bool fresh_ = false;

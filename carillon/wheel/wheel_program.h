@@ -6,6 +6,7 @@
 /// lockstep. The property test draws the bytes, the fuzzer breeds them, and both find the same
 /// things interesting: ties, level boundaries, the past, the end of time, sinks that meddle.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,7 +26,7 @@ class WheelProgram {
 
   /// Runs it on a fresh `Wheel`; throws std::logic_error, with the operations so far, when wheel
   /// and model disagree.
-  template <WheelLike Wheel>
+  template <TimeDriven Wheel>
   void run() {
     at_ = 0;
     log_.str("");

@@ -29,6 +29,13 @@ struct ListNode {
     prev = &node;
   }
 
+  void prepend(ListNode& node) noexcept {
+    node.prev = this;
+    node.next = next;
+    next->prev = &node;
+    next = &node;
+  }
+
   // Moves all of `other` behind what is here, in order, and leaves `other` empty.
   void append_all(ListNode& other) noexcept {
     if (other.empty()) {

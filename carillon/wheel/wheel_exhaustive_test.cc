@@ -7,7 +7,7 @@
 #include <array>
 #include <functional>
 
-#include "carillon/wheel/hierarchical_wheel_impl.h"
+#include "carillon/wheel/wheel_kinds.h"
 #include "carillon/wheel/wheel_model.h"
 
 namespace carillon {
@@ -17,15 +17,12 @@ constexpr int kLength = 6;
 // The first so many operations schedule.
 constexpr std::size_t kScheduling = 4;
 
-struct FourSlots : PowerOfTwoLevels<2> {
-  static constexpr int kShortList = 0;
-};
-
 template <class Wheel>
 using Operation = void (*)(WheelLockstep<Wheel>&);
 
-// Delays are chosen for levels of four slots: the same slot, the next one, the next level, the one
-// after. Two timers, since order and neighbours need two; what needs more is for the random tests.
+// Delays are chosen for rings of four slots: the same slot, the next one, the next level or round,
+// the one after. Two timers, since order and neighbours need two; what needs more is for the random
+// tests.
 template <class Wheel>
 constexpr std::array<Operation<Wheel>, 10> kOperations = {
     [](WheelLockstep<Wheel>& w) { w.schedule(0, w.now() + 1); },
@@ -84,14 +81,16 @@ void run_all_sequences(Tick start) {
   }
 }
 
-class HierarchicalWheelExhaustive : public ::testing::TestWithParam<Tick> {};
+template <class Wheel>
+class WheelExhaustiveTest : public ::testing::Test {};
+using TinyWheels = ::testing::Types<TinyHierarchicalWheel, TinyHashedWheel, TinyCoarseWheel>;
+TYPED_TEST_SUITE(WheelExhaustiveTest, TinyWheels);
 
-TEST_P(HierarchicalWheelExhaustive, AllSequencesOnAWheelOfFourSlots) {
-  run_all_sequences<BasicHierarchicalWheel<FourSlots>>(GetParam());
+TYPED_TEST(WheelExhaustiveTest, AllSequencesOnAWheelOfFourSlots) {
+  for (const Tick start : {Tick{0}, Tick{3}, Tick{14}, Tick{61}, kLastTick - 18}) {
+    ASSERT_NO_FATAL_FAILURE(run_all_sequences<TypeParam>(start));
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(Starts, HierarchicalWheelExhaustive,
-                         ::testing::Values(Tick{0}, Tick{3}, Tick{14}, Tick{61}, kLastTick - 18));
 
 }  // namespace
 }  // namespace carillon
