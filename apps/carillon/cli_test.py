@@ -294,6 +294,90 @@ class Nonsense(unittest.TestCase):
             self.assertEqual((status, out, err), (3, "", f"carillon put: {error}\n"))
 
 
+class Wheels(unittest.TestCase):
+    """trace and plan: no server, no folder, nothing but an answer."""
+
+    def ask(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([BINARY, *words], cwd=folder, stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=LIMIT_S, check=False,
+                                  env={**os.environ, "CARILLON_SERVER": "127.0.0.1:1"})
+            self.assertEqual(os.listdir(folder), [])
+        for line in done.stdout.decode("ascii").splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def test_stories_end_as_they_are_known_to(self):
+        for words, fired in [([], "B at 5 s, A at 7 s, C at 13 s"),
+                             (["--story", "a"], "B at 5 s, A at 7 s, C at 13 s"),
+                             (["--story", "b"], "A at 02:30:00"),
+                             (["--story", "b", "--at", "10:24:30"], "A at 12:54:30"),
+                             (["--story", "c"], "A at 5 ms, B at 100 ms, C at 3 s, D at 10 s")]:
+            status, out, err = self.ask("trace", *words)
+            self.assertEqual((status, err), (0, ""))
+            self.assertTrue(out.endswith(f"\nfired: {fired}\n"), out)
+
+    def test_own_timers_on_every_wheel(self):
+        for wheel, fired in [("hashed", "A at 3 s, B at 40 s"),
+                             ("hierarchical", "A at 2.5 s, B at 40 s"),
+                             ("kafka", "A at 2.5 s, B at 40 s"), ("linux", "A at 2.5 s, B at 40 s"),
+                             ("clock", "A at 00:00:02.500, B at 00:00:40.000"),
+                             ("hours", "A at 00:00:03, B at 00:00:40"),
+                             ("coarse", "A at 2.56 s, B at 40.96 s")]:
+            status, out, err = self.ask("trace", "--wheel", wheel, "--delay", "2500ms", "--delay",
+                                        "40s")
+            self.assertEqual((status, err), (0, ""), wheel)
+            self.assertTrue(out.endswith(f"\nfired: {fired}\n"), (wheel, out))
+
+    def test_every_tick_is_drawn_if_asked(self):
+        _, out, _ = self.ask("trace", "--story", "b", "--delay", "75s", "--step", "1s")
+        self.assertEqual(len(re.findall(r"(?m)^00:0[01]:\d\d", out)), 76)
+
+    def test_plan_answers_with_a_row_for_each_and_a_reason(self):
+        status, out, err = self.ask("plan", "--max-delay", "1h", "--tick", "1s", "--pending",
+                                    "1000000")
+        self.assertEqual((status, err), (0, ""))
+        for row in [r"hashed +4096 +1 s +244 +0 +30\.6 MiB", r"hierarchical +3 x 64 +1 s ",
+                    r"coarse +4 x 64 +3 min 49 s ", r"pooled +3 x 256 +1 s ", r"heap +- +0 "]:
+            self.assertRegex(out, "(?m)^  " + row)
+        self.assertIn("\nTake the hashed wheel, 4096 slots.\n", out)
+        for words, best in [(["--max-delay", "30d", "--pending", "20"], "heap"),
+                            (["--max-delay", "30d", "--pending", "1000"], "hierarchical wheel"),
+                            (["--max-delay", "30d", "--pending", "1000000"], "pooled wheel"),
+                            (["--max-delay", "30d", "--pending", "1000", "--slack", "6.4"],
+                             "coarse wheel")]:
+            self.assertIn(f"\nTake the {best}.\n", self.ask("plan", *words)[1])
+
+    def test_wrong_values_name_the_option_and_its_limits(self):
+        load = ["plan", "--max-delay", "1h", "--pending", "5"]
+        for words, named in [
+                (["plan", "--pending", "5"], "--max-delay is required"),
+                (["plan", "--max-delay", "1x", "--pending", "5"], "--max-delay: '1x' is not a dur"),
+                (["plan", "--max-delay", "0", "--pending", "5"],
+                 "--max-delay: 0 is out of range (1ms to 36500d)"),
+                (["plan", "--max-delay", "1h", "--pending", "0"],
+                 "--pending: 0 is out of range (1 to 1073741824)"),
+                (["plan", "--max-delay", "1h", "--pending", "-1"], "--pending: '-1' is not a num"),
+                (load + ["--tick", "2h"], "--tick: 2h is longer than --max-delay, 1h"),
+                (load + ["--slack", "101%"], "--slack: 101% is out of range (0% to 100%)"),
+                (load + ["--slack", "x"], "--slack: 'x' is not a percentage"),
+                (["trace", "--story", "d"], "--story: 'd' is none of a b c"),
+                (["trace", "--wheel", "x", "--delay", "1s"], "--wheel: 'x' is none of hashed "),
+                (["trace", "--wheel", "kafka"], "--delay: at least one"),
+                (["trace", "--delay", "-1s"], "--delay: '-1s' is not a duration"),
+                (["trace"] + ["--delay", "1s"] * 27, "--delay: 27 timers, where 1 to 26 "),
+                (["trace", "--slots", "4097"], "--slots: 4097 is out of range (1 to 4096)"),
+                (["trace", "--story", "c", "--slots", "8"], "--slots: only for a hashed wheel"),
+                (["trace", "--at", "25:00"], "--at: '25:00' is not a duration or a time of day"),
+                (["trace", "--step", "1ms"], "--step: 1ms is out of range (1s to "),
+                (["trace", "--delay", "10d"], "more than 10000"),
+                (["trace", "--play"], "--play: standard output is not a terminal"),
+                (["--patience", "1s", "trace"], "--server and --patience are for the other verbs")]:
+            status, out, err = self.ask(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn(named, err, words)
+
+
 class Serve(unittest.TestCase):
     def serve(self, config, *words):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -450,7 +534,7 @@ class Serve(unittest.TestCase):
 
     def test_help_fits_a_terminal(self):
         for words in [[], *[[verb] for verb in ["serve", "put", "reserve", "delete", "peek",
-                                                "stats", "ls", "version"]]]:
+                                                "stats", "ls", "trace", "plan", "version"]]]:
             status, out, _ = run(*words, "--help")
             self.assertEqual(status, 0)
             for line in out.splitlines():

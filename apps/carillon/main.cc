@@ -42,6 +42,8 @@ int run(int argc, char** argv) {
   const carillon::app::Connecting connecting = carillon::app::add_connecting(program);
   carillon::app::add_serve(program, status, connecting);
   carillon::app::add_client_verbs(program, status, connecting);
+  carillon::app::add_trace(program, status, connecting);
+  carillon::app::add_plan(program, status, connecting);
   program.add_subcommand("version", "Print the version")->callback([&version] {
     fmt::print("{}\n", version);
   });

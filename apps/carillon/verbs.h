@@ -31,5 +31,8 @@ Connecting add_connecting(CLI::App& app);
 void add_serve(CLI::App& program, int& status, const Connecting& connecting);
 /// put, reserve, delete, peek, stats, ls.
 void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting);
+/// Neither needs a server.
+void add_trace(CLI::App& program, int& status, const Connecting& connecting);
+void add_plan(CLI::App& program, int& status, const Connecting& connecting);
 
 }  // namespace carillon::app
