@@ -82,7 +82,8 @@ namespace carillon {
 ///            deadline to within the rounding, and equal deadlines in the order scheduled; what was
 ///            scheduled from further away for an equal deadline may come later. The same on every
 ///            run.
-/// Cost:      schedule, cancel, reschedule: O(1), no allocation, whatever the distance.
+/// Cost:      schedule, cancel, reschedule: O(1), no allocation, whatever the distance; at a
+///            thousand timers 6, 2 and 6 ns (wheel_bench).
 ///            advance: O(expired + levels in use for each tick in which something expires).
 ///            next_deadline: O(1); after the earliest has gone O(levels in use).
 ///            30 KiB for the wheel of 30 levels of 64 slots, 32 bytes a timer.

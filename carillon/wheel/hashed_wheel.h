@@ -67,7 +67,8 @@ namespace carillon {
 /// Order:     by deadline; within a tick in the order scheduled, where rescheduling counts as
 ///            scheduling anew. The same on every run.
 /// Errors:    the constructor throws std::bad_alloc; nothing else allocates.
-/// Cost:      schedule, cancel, reschedule: O(1), no allocation.
+/// Cost:      schedule, cancel, reschedule: O(1), no allocation; at a thousand timers in 512 slots
+///            5, 2 and 4 ns (wheel_bench).
 ///            advance: O(expired + slots with a timer that the hand passes), in turns in which
 ///            nothing is due O(slots / 64), once for any number of them; and a slot of n timers is
 ///            sorted, O(n log n), or O(n) if few came since, when one of them may be due and they
