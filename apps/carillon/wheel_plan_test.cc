@@ -7,6 +7,7 @@
 #include "carillon/base/random.h"
 #include "carillon/wheel/coarse_wheel.h"
 #include "carillon/wheel/hierarchical_wheel.h"
+#include "carillon/wheel/pooled_wheel.h"
 
 namespace carillon::app {
 namespace {
@@ -98,6 +99,19 @@ TEST(WheelPlan, CascadesAreThoseOfTheWheel) {
       plan({.max_delay = 1s * kLongest, .tick = 1s, .pending = timers})[PlanKind::kHierarchical];
   EXPECT_NEAR(static_cast<double>(cascades) / static_cast<double>(timers), planned.cascades, 0.05);
   EXPECT_LE(most, static_cast<std::size_t>(planned.cascades_most));
+}
+
+TEST(WheelPlan, MemoryOfAPoolIsWhatItTakes) {
+  for (const std::uint64_t pending : {std::uint64_t{10}, std::uint64_t{20'000}, kManyTimers}) {
+    PooledWheel<> wheel;
+    for (std::uint64_t i = 0; i < pending; ++i) {
+      ASSERT_TRUE(wheel.schedule(1 + i * 7'919 % 3'600'000));
+    }
+    const std::uint64_t planned =
+        plan({.max_delay = 1h, .pending = pending})[PlanKind::kPooled].bytes(pending);
+    EXPECT_LE(wheel.memory_bytes(), planned + 64) << pending;
+    EXPECT_GE(wheel.memory_bytes() * 2, planned) << pending;
+  }
 }
 
 TEST(WheelPlan, RefusesWithTheOptionAndItsLimits) {
