@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 
@@ -53,6 +54,60 @@ std::string json_line(const Measurement& m, const Environment& e) {
   }
   return line + "}\n";
 }
+
+// Reads what json_line() writes, and only that: fields by name, no nesting but one.
+class JsonLine {
+ public:
+  explicit JsonLine(std::string_view line) : line_(line) {}
+
+  [[nodiscard]] std::string text(std::string_view name) const {
+    std::string_view rest = after(name);
+    std::string text;
+    if (rest.empty() || rest[0] != '"') refuse(name);
+    for (rest.remove_prefix(1); !rest.empty() && rest[0] != '"'; rest.remove_prefix(1)) {
+      if (rest[0] == '\\') rest.remove_prefix(1);
+      if (!rest.empty()) text += rest[0];
+    }
+    return text;
+  }
+  [[nodiscard]] double number(std::string_view name) const {
+    return number_at(after(name)).value_or(std::nan(""));
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, double>> numbers(std::string_view name) const {
+    std::string_view rest = after(name);
+    rest = rest.substr(0, rest.find('}'));
+    std::vector<std::pair<std::string, double>> fields;
+    for (std::size_t at = rest.find('"'); at != std::string_view::npos; at = rest.find('"')) {
+      rest.remove_prefix(at + 1);
+      const std::size_t end = rest.find("\":");
+      if (end == std::string_view::npos) refuse(name);
+      const std::string_view field = rest.substr(0, end);
+      rest.remove_prefix(end + 2);
+      if (const auto value = number_at(rest)) fields.emplace_back(field, *value);
+    }
+    return fields;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view name) const {
+    throw BenchError(fmt::format("not a line of results: no {} in {:.60}", name, line_));
+  }
+  [[nodiscard]] std::string_view after(std::string_view name) const {
+    const std::string key = fmt::format("\"{}\":", name);
+    const std::size_t at = line_.find(key);
+    if (at == std::string_view::npos) refuse(name);
+    return line_.substr(at + key.size());
+  }
+  // Nothing for null.
+  static std::optional<double> number_at(std::string_view text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc()) return std::nullopt;
+    return value;
+  }
+
+  std::string_view line_;
+};
 
 double median_of(std::vector<double>& values) {
   std::sort(values.begin(), values.end());
@@ -153,6 +208,22 @@ std::optional<double> Ledger::ratio(std::string_view bench, std::string_view cel
                                     std::string_view metric, std::string_view subject,
                                     std::string_view rival) const {
   return median_ratio(lowest(bench, cell, subject, metric), lowest(bench, cell, rival, metric));
+}
+
+void Ledger::read_json(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw BenchError(fmt::format("cannot read {}", file.string()));
+  for (std::string line; std::getline(in, line);) {
+    const JsonLine json(line);
+    Measurement m;
+    m.bench = json.text("bench");
+    m.cell = json.text("cell");
+    m.peer = json.text("peer");
+    m.rep = static_cast<int>(json.number("rep"));
+    m.params = json.numbers("params");
+    m.values = json.numbers("values");
+    add(std::move(m));
+  }
 }
 
 void Ledger::append_json(const std::filesystem::path& file, const Environment& environment) const {

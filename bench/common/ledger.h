@@ -82,6 +82,10 @@ class Ledger {
                                             std::string_view metric, std::string_view subject,
                                             std::string_view rival) const;
 
+  /// Adds what append_json() wrote; of each line bench, cell, peer, rep, params and values. Throws
+  /// BenchError if the file cannot be read or a line is not of that kind.
+  void read_json(const std::filesystem::path& file);
+
   /// Appends one JSON line for each measurement. Throws BenchError if the file cannot be written.
   void append_json(const std::filesystem::path& file, const Environment& environment) const;
 

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <limits>
 
+#include "bench/common/interrupt.h"
 #include "bench/common/targets.h"
 
 namespace carillon::bench {
@@ -59,6 +63,36 @@ TEST(Ledger, SeveralNamesAreTheLowestOfThemInEachRepetition) {
   ledger.add(measured("W1", "c", "poo", 2, "ns", 1));
   EXPECT_EQ(ledger.lowest("W1", "c", "list|pool", "ns"), (Series{{1, 8}, {2, 5}}));
   EXPECT_TRUE(ledger.lowest("W1", "c", "l|ist", "ns").empty());
+}
+
+TEST(Ledger, ReadsWhatItWrote) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "carillon_ledger_test.jsonl";
+  std::filesystem::remove(file);
+  Ledger written;
+  Measurement m = measured("W1", "1,000", "heap, \"lazy\" \\ cancel", 3, "ns", 12.25);
+  m.values.emplace_back("bytes", -1e-7);
+  m.values.emplace_back("never", std::numeric_limits<double>::infinity());
+  m.params = {{"n", 1'000}};
+  written.add(m);
+  written.append_json(file, Environment());
+  Ledger read;
+  read.read_json(file);
+  read.read_json(file);
+  ASSERT_EQ(read.measurements().size(), 2U);
+  const Measurement& back = read.measurements()[1];
+  EXPECT_EQ(back.bench, m.bench);
+  EXPECT_EQ(back.cell, m.cell);
+  EXPECT_EQ(back.peer, m.peer);
+  EXPECT_EQ(back.rep, 3);
+  EXPECT_EQ(back.params, m.params);
+  EXPECT_EQ(back.value("ns"), 12.25);
+  EXPECT_EQ(back.value("bytes"), -1e-7);
+  EXPECT_EQ(back.value("never"), std::nullopt) << "JSON knows no infinity";
+  std::ofstream(file, std::ios::app) << "{\"bench\":1}\n";
+  EXPECT_THROW(read.read_json(file), BenchError);
+  std::filesystem::remove(file);
+  EXPECT_THROW(read.read_json(file), BenchError);
 }
 
 TEST(Targets, TheRivalMayBeMeasuredElsewhere) {
