@@ -147,6 +147,10 @@ class Store {
   /// `done` may be called once for several: `seq` covers every batch up to it.
   virtual void commit(std::unique_ptr<Batch> batch, Committed done) = 0;
 
+  /// Whether commit(batch) would now be durable before it returns, and take as long as that does:
+  /// whatever can be answered without it should be sent first. From the thread that commits.
+  [[nodiscard]] virtual bool commit_blocks(const Batch& /*batch*/) const { return false; }
+
   /// Reads a job wherever it lies, with its body.
   virtual void fetch(JobId id, Fetched done) = 0;
 

@@ -60,6 +60,10 @@ Connection::State Connection::work() {
   return State::kOpen;
 }
 
+void Connection::send_answers() {
+  if (!failed_ && !lingering_ && !send()) failed_ = true;
+}
+
 void Connection::end_input() {
   if (lingering_ || failed_) return;
   for (std::size_t i = 0; i < kLastReads && session_.wants_input() && read_once(); ++i) {

@@ -59,6 +59,8 @@ class Connection {
   };
   /// Sends what there is, goes on with commands that had to wait, and waits for what comes next.
   State work();
+  /// Sends what has been answered and does nothing else. What becomes of the client is for work().
+  void send_answers();
 
   /// Whether the client's machine has everything that was sent.
   [[nodiscard]] bool delivered();

@@ -29,7 +29,7 @@ LocalPartition::LocalPartition(boost::asio::io_context& loop, PartitionSetup set
                  events_.request_turn();
                });
              },
-             std::move(setup.log)}) {}
+             std::move(setup.log), events_.send_answers}) {}
 
 void LocalPartition::close_session(broker::SessionId session) {
   host_.close_session(session);

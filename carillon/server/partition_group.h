@@ -27,6 +27,9 @@ class PartitionGroup : public Partitions {
     std::function<void(std::size_t partition, broker::Ticket, broker::Reply)> on_reply;
     /// end_turn() is to be called soon.
     std::function<void()> request_turn;
+    /// Inside end_turn(), which is going to take as long as a sync: what has been answered can be
+    /// sent now. Must not call into the group.
+    std::function<void()> send_answers;
   };
 
   /// The end of an event-loop turn: due things are handled, and what was collected is committed.

@@ -276,6 +276,7 @@ void PartitionHost::commit_if_room() {
     in_flight_.push_back(batch->seq);
     ++stats_.batches;
     stats_.mutations += batch->mutations.size();
+    if (outside_.before_blocking && store_->commit_blocks(*batch)) outside_.before_blocking();
     inside_store_call_ = true;
     store_->commit(std::move(batch),
                    [this, generation = generation_](CommitSeq seq, Result<void> result) {

@@ -75,6 +75,9 @@ class PartitionHost final : private broker::Effects {
     /// Runs a call later on this partition's thread. Called from any thread.
     std::function<void(std::function<void()>)> post;
     std::function<void(LogLevel, std::string_view)> log;
+    /// Called from turn() when the next commit blocks for the time of a sync: what was delivered
+    /// should be sent on before. Must not call back. May be empty.
+    std::function<void()> before_blocking;
   };
 
   PartitionHost(const PartitionHostOptions& options, std::unique_ptr<broker::Store> store,

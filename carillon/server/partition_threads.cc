@@ -46,7 +46,9 @@ class PartitionThreads::Worker {
                    turn();
                  });
                },
-               setup.log}) {}
+               setup.log, [this] {
+                if (!replies_.empty()) deliver();
+              }}) {}
 
   ~Worker() {
     work_.reset();
@@ -117,8 +119,10 @@ class PartitionThreads::Worker {
     } else {
       wake_.set(host_.next_wake());
     }
-    const bool changed = publish();
-    if (replies_.empty() && !changed) return;
+    if (publish() || !replies_.empty()) deliver();
+  }
+
+  void deliver() {
     boost::asio::post(group_.loop_, [this, replies = std::exchange(replies_, {})]() mutable {
       for (Delivery& delivery : replies) {
         group_.events_.on_reply(index_, delivery.ticket, std::move(delivery.reply));

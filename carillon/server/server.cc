@@ -83,6 +83,7 @@ class Server::Impl final : private ConnectionOwner {
   void on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply);
   void request_turn();
   void turn();
+  void send_answers();
   void work_on(broker::SessionId session);
   void wait_for_lingering();
   void wait_for_signals();
@@ -166,7 +167,7 @@ Result<void> Server::Impl::start() {
       [this](std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
         on_reply(partition, ticket, std::move(reply));
       },
-      [this] { request_turn(); }};
+      [this] { request_turn(); }, [this] { send_answers(); }};
   Result<PartitionsWithStore> partitions =
       open_partitions(options_, loop_, clock_, calendar_, std::move(events), log_);
   if (!partitions) return std::move(partitions).error();
@@ -279,6 +280,12 @@ void Server::Impl::turn() {
   for (const broker::SessionId session : working_) work_on(session);
   working_.clear();
   if (phase_ != Phase::kServing) go_on_stopping();
+}
+
+void Server::Impl::send_answers() {
+  for (const broker::SessionId session : to_work_) {
+    if (Connection* connection = connections_.find(session)) connection->send_answers();
+  }
 }
 
 void Server::Impl::work_on(broker::SessionId session) {

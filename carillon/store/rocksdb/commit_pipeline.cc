@@ -78,6 +78,11 @@ void CommitPipeline::commit(Lane& lane, std::unique_ptr<Batch> batch,
   submit(lane, std::move(commit));
 }
 
+bool CommitPipeline::commit_blocks(const Batch& batch) const {
+  const MutexLock lock(mutex_);
+  return is_lone(batch);
+}
+
 bool CommitPipeline::is_lone(const Batch& batch) const {
   const bool idle = !applying_ && !syncing_ && !paused_ && queue_.empty() && applied_.empty();
   return idle && batch.mutations.size() <= options_.lone_mutations &&

@@ -135,6 +135,8 @@ class CommitPipeline {
   void close_lane(Lane* lane);
 
   void commit(Lane& lane, std::unique_ptr<broker::Batch> batch, broker::Store::Committed done);
+  /// Whether commit(batch) would do all the work itself now.
+  [[nodiscard]] bool commit_blocks(const broker::Batch& batch) const CARILLON_EXCLUDES(mutex_);
   void read(Lane& lane, ReadRequest request);
 
   /// Waits until the lane's callbacks have run; if the engine has failed, stops everything and

@@ -24,6 +24,9 @@ class RocksStore final : public broker::Store {
 
   [[nodiscard]] bool keeps_far_jobs() const noexcept override { return true; }
   [[nodiscard]] bool keeps_bodies() const noexcept override { return true; }
+  [[nodiscard]] bool commit_blocks(const broker::Batch& batch) const override {
+    return pipeline_.commit_blocks(batch);
+  }
   [[nodiscard]] bool accepts_puts() const noexcept override {
     if (engine_.accepts_puts()) return true;
     if (engine_.wants_reclaim()) pipeline_.read(*lane_, ReclaimRequest{});
