@@ -264,16 +264,19 @@ void PartitionHost::run_here_or_post(std::function<void()> call) {
   });
 }
 
+bool PartitionHost::has_room() const {
+  return in_flight_.size() < options_.max_batches_in_flight ||
+         mutations_in_flight_ + broker_->batch_mutations() <= options_.max_small_in_flight;
+}
+
 void PartitionHost::commit_if_room() {
   for (;;) {
     // First, since commands that were waiting may add to the batch.
     resume_unblocked();
-    if (!broker_->available() || !broker_->has_batch() ||
-        in_flight_.size() >= options_.max_batches_in_flight) {
-      return;
-    }
+    if (!broker_->available() || !broker_->has_batch() || !has_room()) return;
     std::unique_ptr<broker::Batch> batch = broker_->take_batch();
-    in_flight_.push_back(batch->seq);
+    in_flight_.push_back({batch->seq, batch->mutations.size()});
+    mutations_in_flight_ += batch->mutations.size();
     ++stats_.batches;
     stats_.mutations += batch->mutations.size();
     if (outside_.before_blocking && store_->commit_blocks(*batch)) outside_.before_blocking();
@@ -295,9 +298,12 @@ void PartitionHost::on_committed(std::uint64_t generation, CommitSeq seq,
     fail(result.error());
     return;
   }
-  CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back(), "batch ", seq,
+  CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back().seq, "batch ", seq,
                  " was not in flight");
-  while (!in_flight_.empty() && in_flight_.front() <= seq) in_flight_.pop_front();
+  while (!in_flight_.empty() && in_flight_.front().seq <= seq) {
+    mutations_in_flight_ -= in_flight_.front().mutations;
+    in_flight_.pop_front();
+  }
   durable_ = std::max(durable_, seq);
   broker_->on_durable(durable_);
   release_durable();
@@ -319,6 +325,7 @@ void PartitionHost::fail(const Error& error) {
   ++stats_.commit_failures;
   ++generation_;
   in_flight_.clear();
+  mutations_in_flight_ = 0;
   std::deque<HeldReply> broken = std::exchange(outbox_, {});
   broker_->begin_recovery();
   for (HeldReply& held : broken) {

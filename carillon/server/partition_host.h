@@ -40,8 +40,12 @@ namespace carillon::server {
 struct PartitionHostOptions {
   broker::BrokerOptions broker;
   /// Batches given to the store and not yet durable. 2 keeps the disk busy; more only makes the
-  /// batches smaller.
+  /// batches smaller ...
   std::size_t max_batches_in_flight = 2;
+  /// ... unless all of them together have no more mutations than this: then none waits for the
+  /// next, since one sync covers all that it finds written. So a few clients that wait for each
+  /// reply wait for one sync and what is left of another, not for two.
+  std::size_t max_small_in_flight = 32;
   /// Above either, accepts_work() says no and sessions stop reading.
   std::size_t max_batch_mutations = 50'000;
   std::size_t max_batch_bytes = std::size_t{32} << 20;
@@ -150,6 +154,7 @@ class PartitionHost final : private broker::Effects {
   void cancel_reserve(SessionQueue& queue, broker::Command command);
   void resume_unblocked();
   void commit_if_room();
+  [[nodiscard]] bool has_room() const;
   void on_committed(std::uint64_t generation, broker::CommitSeq seq, const Result<void>& result);
   void release_durable();
   void fail(const Error& error);
@@ -170,7 +175,12 @@ class PartitionHost final : private broker::Effects {
 
   // Invariant: outbox_ is in ascending order of `needs`, all of them above durable_.
   std::deque<HeldReply> outbox_;
-  std::deque<broker::CommitSeq> in_flight_;
+  struct InFlight {
+    broker::CommitSeq seq = 0;
+    std::size_t mutations = 0;
+  };
+  std::deque<InFlight> in_flight_;
+  std::size_t mutations_in_flight_ = 0;
   broker::CommitSeq durable_ = 0;
   // Counts recoveries: answers of the store that were asked for in an earlier one are void.
   std::uint64_t generation_ = 0;

@@ -120,13 +120,39 @@ TEST(PartitionHost, AnAnswerWaitsUntilItsBatchIsDurable) {
 TEST(PartitionHost, WhileBatchesAreInFlightTheNextOneFills) {
   Hosted hosted;
   hosted.connect(1);
+  const PartitionHostOptions defaults;
+  for (std::size_t i = 0; i <= defaults.max_small_in_flight; ++i) hosted.ask(1, Verb::kPut);
+  hosted.host->turn();
   for (int i = 0; i < 10; ++i) {
     hosted.ask(1, Verb::kPut);
     hosted.host->turn();
   }
-  EXPECT_EQ(hosted.memory->pending_commits(), PartitionHostOptions().max_batches_in_flight);
+  EXPECT_EQ(hosted.memory->pending_commits(), defaults.max_batches_in_flight);
   hosted.settle();
-  EXPECT_EQ(hosted.answers[1].size(), 10U);
+  EXPECT_EQ(hosted.answers[1].size(), defaults.max_small_in_flight + 11);
+}
+
+TEST(PartitionHost, AFewSmallBatchesDoNotWaitForEachOther) {
+  Hosted hosted;
+  hosted.connect(1);
+  for (std::size_t i = 0; i < 10; ++i) {
+    hosted.ask(1, Verb::kPut);
+    hosted.host->turn();
+  }
+  EXPECT_EQ(hosted.memory->pending_commits(), 10U);
+  for (std::size_t i = 0; i < PartitionHostOptions().max_small_in_flight; ++i) {
+    hosted.ask(1, Verb::kPut);
+    hosted.host->turn();
+  }
+  EXPECT_GT(hosted.memory->pending_commits(), 20U);
+  EXPECT_LE(hosted.memory->pending_commits(), PartitionHostOptions().max_small_in_flight);
+  hosted.settle();
+  // Afterwards there is room again.
+  for (std::size_t i = 0; i < 10; ++i) {
+    hosted.ask(1, Verb::kPut);
+    hosted.host->turn();
+  }
+  EXPECT_EQ(hosted.memory->pending_commits(), 10U);
 }
 
 TEST(PartitionHost, AFailedCommitIsAnErrorAndTheStoreIsReadAgain) {

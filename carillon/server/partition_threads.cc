@@ -46,9 +46,10 @@ class PartitionThreads::Worker {
                    turn();
                  });
                },
-               setup.log, [this] {
-                if (!replies_.empty()) deliver();
-              }}) {}
+               setup.log,
+               [this] {
+                 if (!replies_.empty()) deliver();
+               }}) {}
 
   ~Worker() {
     work_.reset();

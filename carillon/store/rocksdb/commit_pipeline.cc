@@ -65,17 +65,22 @@ void CommitPipeline::close_lane(Lane* lane) {
 void CommitPipeline::commit(Lane& lane, std::unique_ptr<Batch> batch,
                             broker::Store::Committed done) {
   Commit commit{&lane, std::move(batch), std::move(done), clock_.now(), std::nullopt, false};
+  bool wake = false;
   {
     const MutexLock lock(mutex_);
-    if (is_lone(*commit.batch)) {
-      ++lane.outstanding_;
-      queue_.emplace_back(std::move(commit));
-      run_apply();
-      if (can_sync()) run_sync();
+    const bool small = is_small(*commit.batch);
+    const bool lone = is_lone(*commit.batch);
+    ++lane.outstanding_;
+    queue_.emplace_back(std::move(commit));
+    if (small) run_apply(false);
+    if (lone && can_sync()) {
+      run_sync();
       return;
     }
+    // Nobody is woken for a sync while one runs: that thread goes on with the next.
+    wake = idle_threads_ > 0 && has_work();
   }
-  submit(lane, std::move(commit));
+  if (wake) work_changed_.notify_one();
 }
 
 bool CommitPipeline::commit_blocks(const Batch& batch) const {
@@ -83,10 +88,15 @@ bool CommitPipeline::commit_blocks(const Batch& batch) const {
   return is_lone(batch);
 }
 
+bool CommitPipeline::is_small(const Batch& batch) const {
+  return !applying_ && !paused_ && queue_.empty() &&
+         batch.mutations.size() <= options_.small_mutations && batch.bytes <= options_.small_bytes;
+}
+
 bool CommitPipeline::is_lone(const Batch& batch) const {
-  const bool idle = !applying_ && !syncing_ && !paused_ && queue_.empty() && applied_.empty();
-  return idle && batch.mutations.size() <= options_.lone_mutations &&
-         batch.bytes <= options_.lone_bytes && last_sync_ <= options_.lone_sync;
+  return is_small(batch) && !syncing_ && applied_.empty() &&
+         batch.mutations.size() <= options_.lone_mutations &&
+         last_sync_mutations_ <= options_.lone_mutations && last_sync_ <= options_.lone_sync;
 }
 
 void CommitPipeline::read(Lane& lane, ReadRequest request) {
@@ -116,7 +126,7 @@ void CommitPipeline::work() {
     if (can_sync()) {
       run_sync();
     } else if (can_apply()) {
-      run_apply();
+      run_apply(true);
     } else if (can_read()) {
       run_read();
     } else if (stopping_) {
@@ -134,14 +144,24 @@ void CommitPipeline::wake_another() {
   if (idle_threads_ > 0 && has_work()) work_changed_.notify_one();
 }
 
-void CommitPipeline::run_apply() {
+void CommitPipeline::run_apply(bool may_wait) {
   applying_ = true;
   take_apply_group();
   wake_another();
   mutex_.unlock();
-  const Result<void> written = write_apply_group();
+  const Result<bool> written = write_apply_group(may_wait);
   mutex_.lock();
 
+  if (written && !*written) {
+    // Back to the front, for a thread that may wait.
+    while (!apply_group_.empty()) {
+      queue_.emplace_front(std::move(apply_group_.back()));
+      apply_group_.pop_back();
+    }
+    applying_ = false;
+    announce_quiet();
+    return;
+  }
   if (!written) fail(written.error());
   for (Commit& commit : apply_group_) {
     // A sync may have failed meanwhile: then what was written is void too.
@@ -177,7 +197,7 @@ void CommitPipeline::take_apply_group() {
   }
 }
 
-Result<void> CommitPipeline::write_apply_group() {
+Result<bool> CommitPipeline::write_apply_group(bool may_wait) {
   to_apply_.clear();
   for (Commit& commit : apply_group_) {
     if (commit.error) continue;
@@ -193,8 +213,8 @@ Result<void> CommitPipeline::write_apply_group() {
     }
     to_apply_.push_back({commit.lane->partition_, commit.batch.get()});
   }
-  if (to_apply_.empty()) return {};
-  return engine_.apply(to_apply_);
+  if (to_apply_.empty()) return true;
+  return engine_.apply(to_apply_, may_wait);
 }
 
 void CommitPipeline::run_sync() {
@@ -227,6 +247,7 @@ void CommitPipeline::run_sync() {
   mutex_.lock();
   if (written > 0) {
     last_sync_ = end - begin;
+    last_sync_mutations_ = 0;
     ++stats_.syncs;
     stats_.sync_us.add(us_between(begin, end));
   }
@@ -238,6 +259,7 @@ void CommitPipeline::run_sync() {
     } else {
       ++stats_.commits;
       stats_.mutations += commit.batch->mutations.size();
+      last_sync_mutations_ += commit.batch->mutations.size();
       stats_.commit_us.add(us_between(commit.submitted, end));
     }
   }

@@ -74,8 +74,9 @@ class PipelineEngine {
 
   /// A reason not to take `batch` that leaves the engine healthy (too little space).
   virtual std::optional<Error> refuse(const broker::Batch& batch) = 0;
-  /// Writes all of `group`, in order, all or nothing, without making it durable.
-  virtual Result<void> apply(std::span<const PartitionBatch> group) = 0;
+  /// Writes all of `group`, in order, all or nothing, without making it durable. False: it would
+  /// have had to wait (for memory to be flushed), must not (`may_wait`), and has written nothing.
+  virtual Result<bool> apply(std::span<const PartitionBatch> group, bool may_wait) = 0;
   /// Makes everything applied before the call durable.
   virtual Result<void> sync() = 0;
   /// The commits covered by the last sync() have been called back.
@@ -101,10 +102,14 @@ class CommitPipeline {
     /// ... and a group of reads once it has this many.
     std::size_t max_group_reads = 64;
     std::size_t threads = 3;
-    /// A commit is lone if it has at most this many mutations (0: none is) and bytes ...
-    std::size_t lone_mutations = 8;
-    std::size_t lone_bytes = std::size_t{64} << 10;
-    /// ... and the last sync took no longer than this.
+    /// A commit of at most so many mutations and bytes is small: if nobody else applies, its caller
+    /// does, which takes less than to wake a thread. 0: the threads do everything.
+    std::size_t small_mutations = 8;
+    std::size_t small_bytes = std::size_t{64} << 10;
+    /// A small commit is lone if nothing else is under way, it and what the last sync covered have
+    /// at most so many mutations (0: none is), and that took no longer than this: then its caller
+    /// syncs too. With more, others wait for the caller meanwhile.
+    std::size_t lone_mutations = 2;
     Span lone_sync = std::chrono::milliseconds(1);
   };
 
@@ -135,7 +140,7 @@ class CommitPipeline {
   void close_lane(Lane* lane);
 
   void commit(Lane& lane, std::unique_ptr<broker::Batch> batch, broker::Store::Committed done);
-  /// Whether commit(batch) would do all the work itself now.
+  /// Whether commit(batch) would do all the work itself now, the sync included.
   [[nodiscard]] bool commit_blocks(const broker::Batch& batch) const CARILLON_EXCLUDES(mutex_);
   void read(Lane& lane, ReadRequest request);
 
@@ -171,15 +176,16 @@ class CommitPipeline {
   [[nodiscard]] bool has_work() const CARILLON_REQUIRES(mutex_);
   // Called with the role taken; these let go of the mutex in between.
   void run_sync() CARILLON_REQUIRES(mutex_);
-  void run_apply() CARILLON_REQUIRES(mutex_);
+  void run_apply(bool may_wait) CARILLON_REQUIRES(mutex_);
   void run_read() CARILLON_REQUIRES(mutex_);
   void take_apply_group() CARILLON_REQUIRES(mutex_);
-  Result<void> write_apply_group() CARILLON_EXCLUDES(mutex_);
+  Result<bool> write_apply_group(bool may_wait) CARILLON_EXCLUDES(mutex_);
   void acknowledge(const Result<void>& synced) CARILLON_EXCLUDES(mutex_);
   void wake_another() CARILLON_REQUIRES(mutex_);
   void fail(const Error& error) CARILLON_REQUIRES(mutex_);
   Result<void> reopen_engine(const std::function<Result<void>()>& reopen) CARILLON_REQUIRES(mutex_);
   void submit(Lane& lane, Operation operation) CARILLON_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_small(const broker::Batch& batch) const CARILLON_REQUIRES(mutex_);
   [[nodiscard]] bool is_lone(const broker::Batch& batch) const CARILLON_REQUIRES(mutex_);
   void wait_for_quiet() CARILLON_REQUIRES(mutex_);
   void announce_quiet() CARILLON_REQUIRES(mutex_);
@@ -196,6 +202,7 @@ class CommitPipeline {
   std::size_t idle_threads_ CARILLON_GUARDED_BY(mutex_) = 0;
   bool stopping_ CARILLON_GUARDED_BY(mutex_) = false;
   Span last_sync_ CARILLON_GUARDED_BY(mutex_) = Span(0);
+  std::size_t last_sync_mutations_ CARILLON_GUARDED_BY(mutex_) = 0;
 
   bool applying_ CARILLON_GUARDED_BY(mutex_) = false;
   bool syncing_ CARILLON_GUARDED_BY(mutex_) = false;

@@ -52,15 +52,16 @@ class FakeEngine final : public PipelineEngine {
     if (batch.seq != refused_seq_) return std::nullopt;
     return Error{ErrorCode::kNoSpace, "refused"};
   }
-  Result<void> apply(std::span<const PartitionBatch> group) override {
-    Result<void> result = enter(Call::kApply);
+  Result<bool> apply(std::span<const PartitionBatch> group, bool may_wait) override {
+    if (Result<void> result = enter(Call::kApply); !result) return std::move(result).error();
     const MutexLock lock(mutex_);
+    if (!may_wait && applies_wait) return false;
     std::vector<CommitSeq> seqs;
     for (const PartitionBatch& part : group) seqs.push_back(part.batch->seq);
     groups.push_back(std::move(seqs));
     apply_thread = std::this_thread::get_id();
-    if (result) applied += group.size();
-    return result;
+    applied += group.size();
+    return true;
   }
   Result<void> sync() override {
     std::size_t covered = 0;
@@ -96,6 +97,7 @@ class FakeEngine final : public PipelineEngine {
   std::size_t applied = 0;
   std::size_t durable = 0;
   std::size_t syncs = 0;
+  bool applies_wait = false;  // Set while nothing runs.
   std::thread::id apply_thread;
   std::thread::id sync_thread;
 
@@ -146,12 +148,12 @@ class Told {
 
 class CommitPipelineTest : public ::testing::Test {
  protected:
-  static CommitPipeline::Options no_lone() {
+  static CommitPipeline::Options threads_only() {
     CommitPipeline::Options options;
-    options.lone_mutations = 0;
+    options.small_mutations = 0;
     return options;
   }
-  explicit CommitPipelineTest(CommitPipeline::Options options = no_lone())
+  explicit CommitPipelineTest(CommitPipeline::Options options = threads_only())
       : pipeline_(engine_, options),
         lane_(pipeline_.open_lane(0)),
         other_(pipeline_.open_lane(1)) {}
@@ -161,11 +163,12 @@ class CommitPipelineTest : public ::testing::Test {
     pipeline_.close_lane(other_);
   }
 
-  void commit(CommitPipeline::Lane* lane, Told& told, CommitSeq seq, std::size_t bytes = 0) {
+  void commit(CommitPipeline::Lane* lane, Told& told, CommitSeq seq, std::size_t bytes = 0,
+              std::size_t mutations = 1) {
     auto batch = std::make_unique<Batch>();
     batch->seq = seq;
     batch->bytes = bytes;
-    batch->mutations.emplace_back();
+    batch->mutations.resize(mutations);
     pipeline_.commit(*lane, std::move(batch), [&told](CommitSeq up_to, Result<void> result) {
       told.add((result ? "+" : "-") + std::to_string(up_to));
     });
@@ -176,6 +179,8 @@ class CommitPipelineTest : public ::testing::Test {
                                           told_.add("r");
                                         }});
   }
+  // Waits until the pipeline has done with what it has told of.
+  void settle() { EXPECT_TRUE(recover(lane_)); }
   Result<void> recover(CommitPipeline::Lane* lane, Result<void> reopened = {},
                        Result<void> loaded = {}) {
     return pipeline_.recover(
@@ -257,7 +262,8 @@ TEST_F(CommitPipelineTest, ALongReadHoldsUpNeitherCommitsNorSyncs) {
 class SmallGroups : public CommitPipelineTest {
  protected:
   SmallGroups()
-      : CommitPipelineTest({.max_group_bytes = 1'000, .max_group_reads = 2, .lone_mutations = 0}) {}
+      : CommitPipelineTest({.max_group_bytes = 1'000, .max_group_reads = 2, .small_mutations = 0}) {
+  }
 };
 
 TEST_F(SmallGroups, AGroupIsBounded) {
@@ -410,7 +416,8 @@ TEST_F(CommitPipelineTest, CommitsOfOtherLanesWaitWhileTheEngineIsReopened) {
 
 class LoneCommits : public CommitPipelineTest {
  protected:
-  LoneCommits() : CommitPipelineTest({.lone_mutations = 1, .lone_bytes = 100}) {}
+  LoneCommits()
+      : CommitPipelineTest({.small_mutations = 2, .small_bytes = 100, .lone_mutations = 1}) {}
 };
 
 TEST_F(LoneCommits, AreDurableWhenCommitReturns) {
@@ -458,10 +465,45 @@ TEST_F(LoneCommits, FailInsideCommit) {
   EXPECT_EQ(told_.now().back(), "+3");
 }
 
+TEST_F(LoneCommits, AreWrittenButNotSyncedByTheirCallerWhileAnotherSyncs) {
+  engine_.hold(Call::kSync);
+  commit(lane_, told_, 1, 101);
+  engine_.wait_until_held(Call::kSync);
+  commit(2);
+  commit(3);
+  EXPECT_EQ(engine_.seen_groups(), (std::vector<std::vector<CommitSeq>>{{1}, {2}, {3}}));
+  EXPECT_EQ(engine_.apply_thread, std::this_thread::get_id());
+  engine_.let_go(Call::kSync);
+  EXPECT_EQ(told_.wait_for(2), (Strings{"+1", "+3"})) << "one sync covers both";
+  EXPECT_EQ(engine_.syncs, 2U);
+}
+
+TEST_F(LoneCommits, EndWhenASyncHasCoveredMoreAndBeginAgainAfterOneThatDidNot) {
+  commit(lane_, told_, 1, 0, 2);  // small, but more than one
+  EXPECT_EQ(told_.wait_for(1), Strings{"+1"});
+  EXPECT_EQ(engine_.apply_thread, std::this_thread::get_id());
+  EXPECT_NE(engine_.sync_thread, std::this_thread::get_id());
+  settle();
+  commit(2);
+  EXPECT_EQ(told_.wait_for(2).back(), "+2");
+  EXPECT_NE(engine_.sync_thread, std::this_thread::get_id());
+  settle();
+  commit(3);
+  EXPECT_EQ(told_.now().back(), "+3");
+  EXPECT_EQ(engine_.sync_thread, std::this_thread::get_id());
+}
+
+TEST_F(LoneCommits, AreLeftToAThreadIfTheyWouldHaveToWait) {
+  engine_.applies_wait = true;
+  commit(1);
+  EXPECT_EQ(told_.wait_for(1), Strings{"+1"});
+  EXPECT_NE(engine_.apply_thread, std::this_thread::get_id());
+}
+
 class SlowDisk : public CommitPipelineTest {
  protected:
   // No sync is as quick as that.
-  SlowDisk() : CommitPipelineTest({.lone_mutations = 1, .lone_sync = Span(-1)}) {}
+  SlowDisk() : CommitPipelineTest({.small_mutations = 1, .lone_sync = Span(-1)}) {}
 };
 
 TEST_F(SlowDisk, NoCommitIsLone) {

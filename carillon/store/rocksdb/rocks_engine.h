@@ -47,7 +47,7 @@ class RocksEngine final : public PipelineEngine {
   Result<void> reopen();
 
   std::optional<Error> refuse(const broker::Batch& batch) override;
-  Result<void> apply(std::span<const PartitionBatch> group) override;
+  Result<bool> apply(std::span<const PartitionBatch> group, bool may_wait) override;
   Result<void> sync() override;
   void on_acknowledged() override;
   void read(std::span<const PartitionRead> group) override;

@@ -109,7 +109,7 @@ std::optional<Error> RocksEngine::refuse(const Batch& batch) {
                    " bytes free, min-free-space is " + std::to_string(free_space_.min_bytes())};
 }
 
-Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
+Result<bool> RocksEngine::apply(std::span<const PartitionBatch> group, bool may_wait) {
   if (!db_) return closed();
   batch_.Clear();
   // All puts, then the rest. An id is put once and before anything else that names it, so the
@@ -123,8 +123,11 @@ Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
   const std::uint64_t group_number = applied_group_.load(std::memory_order_relaxed) + 1;
   Status status = batch_.Put(handle(kMeta), group_key().view(), encode_group(group_number));
   const std::size_t size = batch_.GetDataSize();
-  if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), &batch_);
+  rocksdb::WriteOptions options;
+  options.no_slowdown = !may_wait;
+  if (status.ok()) status = db_->Write(options, &batch_);
   if (size > kKeptBatchBytes) batch_ = rocksdb::WriteBatch();
+  if (!may_wait && status.IsIncomplete()) return false;
   if (!status.ok()) return to_error(status, "write to data folder " + options_.folder);
   std::size_t erases = 0;
   for (const PartitionBatch& part : group) erases += count_erases(*part.batch);
@@ -132,7 +135,7 @@ Result<void> RocksEngine::apply(std::span<const PartitionBatch> group) {
   bytes_written_.fetch_add(size, std::memory_order_relaxed);
   groups_.fetch_add(1, std::memory_order_relaxed);
   applied_group_.store(group_number, std::memory_order_release);
-  return {};
+  return true;
 }
 
 Result<void> RocksEngine::sync() {

@@ -141,7 +141,7 @@ TEST_P(NthChangeFails, AndNothingAcknowledgedIsLost) {
   for (; reached; nth += step > 0 ? step : 1 + nth / 10) {
     SCOPED_TRACE(std::string(plan.name) + ", change " + std::to_string(nth));
     Life life(7);
-    if (nth % 2 == 0) life.database().options.lone_mutations = 0;
+    if (nth % 2 == 0) life.database().options.small_mutations = 0;
     life.database().disk().fail_change(nth, plan.fault, plan.sticky);
     ASSERT_TRUE(life.run());
     reached = life.database().disk().changes() >= nth;

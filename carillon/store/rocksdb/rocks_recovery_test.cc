@@ -177,7 +177,7 @@ TEST(RocksPowerCut, AGapBetweenLogsEndsTheReplay) {
   const std::shared_future<void> gone_on = go_on.get_future().share();
   std::string logged;
   FaultyDatabase database;
-  database.options.lone_mutations = 0;
+  database.options.small_mutations = 0;
   database.options.log = [&logged](LogLevel level, std::string_view message) {
     if (level == LogLevel::kWarning) logged.append(message);
   };

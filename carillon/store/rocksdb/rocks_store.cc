@@ -80,7 +80,7 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::open(RocksOptions options)
   auto impl = std::make_unique<Impl>(options);
   if (Result<void> opened = impl->engine.open(); !opened) return std::move(opened.error());
   CommitPipeline::Options pipeline;
-  pipeline.lone_mutations = options.lone_mutations;
+  pipeline.small_mutations = options.small_mutations;
   impl->pipeline = std::make_unique<CommitPipeline>(impl->engine, pipeline);
   return std::unique_ptr<RocksDatabase>(new RocksDatabase(std::move(impl)));
 }

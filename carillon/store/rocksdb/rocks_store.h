@@ -57,10 +57,11 @@ struct RocksOptions {
   /// Free bytes of the file system of `folder`; default: statvfs. For tests.
   std::function<std::uint64_t()> free_bytes;
 
-  /// A commit of at most this many mutations that finds nothing else in flight is written and
-  /// synced inside commit(), by the caller, as long as the last sync took at most 1 ms: a third
-  /// faster for a client that waits for each reply, when nothing would overlap with it. 0: never.
-  std::size_t lone_mutations = 8;
+  /// A commit of at most this many mutations is written inside commit(), by the caller, unless that
+  /// would have to wait. If it has at most two and finds nothing else in flight, it is synced there
+  /// too, as long as the last sync took at most 1 ms and covered no more: a third faster for a
+  /// client that waits for each reply, when nothing would overlap with it. 0: never.
+  std::size_t small_mutations = 8;
 
   /// Opens a folder even if commits that had been acknowledged are missing from it (a damaged log,
   /// a backup that is not whole). Without it that is kCorrupt.

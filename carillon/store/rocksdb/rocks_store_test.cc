@@ -205,7 +205,7 @@ TEST(RocksDatabase, AcknowledgesWhatWasAppliedBeforeTheSyncBeganAndNoMore) {
   std::promise<void> go_on;
   std::atomic<int> syncs{0};
   FaultyDatabase database;
-  database.options.lone_mutations = 0;
+  database.options.small_mutations = 0;
   database.open();
   // The first sync is held up; meanwhile more is committed, and read.
   database.disk().on_sync(".log", [&] {
