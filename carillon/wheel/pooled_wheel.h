@@ -81,8 +81,6 @@ struct PooledShape {
   using Levels = PowerOfTwoLevels<8>;
   /// A chunk is 2^kChunkBits words of 4 bytes.
   static constexpr int kChunkBits = 4;
-  /// Memory is had for 2^kSegmentBits nodes or words at a time.
-  static constexpr int kSegmentBits = 14;
   /// The generation at which a node is retired.
   static constexpr std::uint32_t kLastGeneration = ~std::uint32_t{0};
   /// So many stale entries are no reason to sweep.
@@ -128,7 +126,7 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
 
  public:
   static_assert(std::is_nothrow_move_constructible_v<Payload> &&
-                std::is_nothrow_destructible_v<Payload>);
+                std::is_nothrow_destructible_v<Payload> && alignof(Payload) <= 4096);
 
   using Handle = WheelHandle;
 
@@ -147,8 +145,7 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
 
   /// An empty wheel at the tick `now`, for at most `max_size` timers; kMaxSize if that is less.
   explicit BasicPooledWheel(Tick now = 0, std::size_t max_size = kDefaultMaxSize) noexcept
-      : Core(now, max_size < kMaxSize ? max_size : kMaxSize, kHasPayload ? sizeof(Payload) : 0,
-             alignof(Payload)) {}
+      : Core(now, max_size < kMaxSize ? max_size : kMaxSize, kHasPayload ? sizeof(Payload) : 0) {}
   /// Destroys all payloads, and refuses what their destructors schedule. O(size).
   ~BasicPooledWheel();
   BasicPooledWheel(const BasicPooledWheel&) = delete;
@@ -183,7 +180,7 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   [[nodiscard]] Payload* payload(Handle handle) noexcept
     requires(!std::is_empty_v<Payload>)
   {
-    return find(handle) == nullptr ? nullptr : &payload_at(handle.index);
+    return find(handle) == nullptr ? nullptr : payload_at(handle.index);
   }
 
   /// Tells the wheel that it is `target` now, and gives all timers due by then to `sink`, as
@@ -271,8 +268,8 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   [[nodiscard]] Node* find(Handle handle) const noexcept {
     return Core::find(handle.index, handle.generation);
   }
-  [[nodiscard]] Payload& payload_at(std::uint32_t index) const noexcept {
-    return *std::launder(reinterpret_cast<Payload*>(this->payloads_.at(index)));
+  [[nodiscard]] Payload* payload_at(std::uint32_t index) const noexcept {
+    return std::launder(reinterpret_cast<Payload*>(this->payloads_.data()) + index);
   }
   [[nodiscard]] Payload take_payload(std::uint32_t index) noexcept;
   [[nodiscard]] Payload take(std::uint32_t index, Node& node) noexcept;

@@ -23,7 +23,6 @@ struct TinyPool : PooledShape {
     static constexpr int kShortList = 0;
   };
   static constexpr int kChunkBits = 1;
-  static constexpr int kSegmentBits = 2;
   static constexpr std::size_t kFewStale = 1;
 };
 struct SmallPool : PooledShape {
@@ -31,7 +30,6 @@ struct SmallPool : PooledShape {
     static constexpr int kShortList = 1;
   };
   static constexpr int kChunkBits = 2;
-  static constexpr int kSegmentBits = 3;
   static constexpr std::size_t kFewStale = 4;
 };
 /// Its nodes are retired soon.
@@ -49,7 +47,7 @@ class HookedPool : private internal::WheelCore {
  public:
   using Expired = WheelHook&;
 
-  explicit HookedPool(Tick now = 0) noexcept : pool_(now) { hooks_.make_empty(); }
+  explicit HookedPool(Tick now = 0) noexcept : pool_(now, kMaxSize) { hooks_.make_empty(); }
   ~HookedPool() { clear(); }
   HookedPool(const HookedPool&) = delete;
   HookedPool& operator=(const HookedPool&) = delete;
@@ -147,6 +145,9 @@ class HookedPool : private internal::WheelCore {
   }
 
  private:
+  // Few, so that a wheel is made quickly: the exhaustive test makes two million.
+  static constexpr std::size_t kMaxSize = 64;
+
   [[nodiscard]] Tick next_tick() const { return now() == kLastTick ? kLastTick : now() + 1; }
 
   void let_go(WheelHook& hook) noexcept { forget(hook); }

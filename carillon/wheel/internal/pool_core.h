@@ -21,7 +21,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/wheel/hook.h"
-#include "carillon/wheel/internal/segments.h"
+#include "carillon/wheel/internal/region.h"
 #include "carillon/wheel/internal/slot_set.h"
 #include "carillon/wheel/levels.h"
 #include "carillon/wheel/snapshot.h"
@@ -60,18 +60,30 @@ class PoolCore {
   static constexpr std::uint32_t kLastGeneration = Shape::kLastGeneration;
   static constexpr std::uint32_t kDoomed = ~std::uint32_t{0};
   static constexpr Tick kNone = ~Tick{0};
-  static_assert(kLevels <= 64 && kChunkBits >= 1 && kChunkBits <= Shape::kSegmentBits);
+  static_assert(kLevels <= 64 && kChunkBits >= 1 && kChunkBits <= 10);
 
   struct Ring {
     Slot* slots = nullptr;
     SlotSet<Levels::kMaxSlots> occupied;
   };
 
-  PoolCore(Tick now, std::size_t max_size, std::size_t payload_size,
-           std::size_t payload_alignment) noexcept;
+  PoolCore(Tick now, std::size_t max_size, std::size_t payload_size) noexcept;
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
   ~PoolCore() = default;
+
+  // For so much there are addresses. Half as many nodes more as there may be timers, for those that
+  // are retired: each takes four billion timers.
+  static std::size_t most_nodes(std::size_t max_size) noexcept {
+    return max_size + max_size / 2 + 1024;
+  }
+  // A timer needs three words at most: its entry, a stale one, a share of the next of each chunk. A
+  // slot may have begun a chunk.
+  static std::size_t most_words(std::size_t max_size) noexcept {
+    const std::size_t slots = 2 * Levels::kAllSlots;
+    return std::min(8 * (max_size + Shape::kFewStale) + 2 * (slots << kChunkBits) + 1024,
+                    std::size_t{1} << 32);
+  }
 
   // The arrays are indexed by levels, which are ints.
   template <class T>
@@ -83,6 +95,9 @@ class PoolCore {
   }
   [[nodiscard]] std::uint32_t& next_chunk(std::uint32_t chunk) const noexcept {
     return words_[chunk << kChunkBits];
+  }
+  [[nodiscard]] std::byte* payload_place(std::uint32_t index) const noexcept {
+    return payloads_.data() + index * payload_size_;
   }
   static std::uint32_t first_of(std::uint32_t chunk) noexcept { return (chunk << kChunkBits) + 1; }
   static std::uint32_t last_chunk(const Slot& slot) noexcept {
@@ -117,7 +132,9 @@ class PoolCore {
       move_entry(index, node, deadline);
       return;
     }
-    earliest_exact_ &= node.deadline != earliest_;
+    if (node.deadline == earliest_) [[unlikely]] {
+      earliest_exact_ = false;
+    }
     node.deadline = deadline;
   }
   void move_entry(std::uint32_t index, Node& node, Tick deadline);
@@ -138,7 +155,7 @@ class PoolCore {
   void reserve_chunks(std::size_t count);
   // Gives the node's timer an entry at its place; returns whether that took a new chunk.
   bool place(std::uint32_t index, Node& node);
-  void place_in_new_chunk(std::uint32_t index, Node& node, int level);
+  void place_in_new_chunk(std::uint32_t index, Node& node, int level, Slot* slot);
   std::uint32_t extend(Slot& slot);
   std::uint32_t take_chunk();
   void free_chunk(std::uint32_t chunk) noexcept {
@@ -223,12 +240,15 @@ class PoolCore {
   // Nodes [0, used_) have been used. Free ones are free_[0, free_count_), the next one last, and
   // those from fresh_ on; but for the ones that are retired or doomed.
   std::uint32_t used_ = 0;
+  // There is memory for so many, their places on the free stack and their payloads.
+  std::size_t node_capacity_ = 0;
   std::uint32_t fresh_ = 0;
   std::uint32_t free_count_ = 0;
   std::uint32_t doomed_ = 0;
-  // Chunks from fresh_chunk_ on have never been used, or not since reset().
+  // Chunks [1, chunk_capacity_) have memory; those from fresh_chunk_ on have not been used since
+  // reset(), the free ones are a list.
   std::uint32_t fresh_chunk_ = 1;
-  std::uint32_t used_chunks_ = 1;
+  std::uint32_t chunk_capacity_ = 0;
   std::uint32_t free_chunk_ = 0;
 
   // The sweep: the slot it is at. While inside, chunks of that slot before sweep_read_ are dense
@@ -238,10 +258,10 @@ class PoolCore {
   std::uint32_t sweep_read_ = 0;
   std::uint32_t sweep_write_ = 0;
 
-  Segments<Node, Shape::kSegmentBits> nodes_;
-  Segments<std::uint32_t, Shape::kSegmentBits> free_;
-  Segments<std::uint32_t, Shape::kSegmentBits> words_;
-  RawSegments<Shape::kSegmentBits> payloads_;
+  RegionOf<Node> nodes_;
+  RegionOf<std::uint32_t> free_;
+  RegionOf<std::uint32_t> words_;
+  Region payloads_;
   std::size_t payload_size_;
   std::array<Slot, 2 * Levels::kAllSlots> slots_;
 };
@@ -268,6 +288,10 @@ inline std::uint32_t PoolCore<Shape>::insert(Tick deadline) {
   deadline = clamped(deadline);
   const bool recycled = free_count_ != 0;
   const std::uint32_t index = recycled ? free_[free_count_ - 1] : fresh_index();
+  constexpr std::uint32_t kAhead = 8;
+  if (free_count_ > kAhead) {
+    __builtin_prefetch(&nodes_[free_[free_count_ - 1 - kAhead]], 1);
+  }
   Node& node = nodes_[index];
   node.deadline = deadline;
   const bool extended = place(index, node);
@@ -290,7 +314,9 @@ inline std::uint32_t PoolCore<Shape>::insert(Tick deadline) {
 
 template <class Shape>
 inline void PoolCore<Shape>::release(std::uint32_t index, Node& node) noexcept {
-  earliest_exact_ &= node.deadline != earliest_;
+  if (node.deadline == earliest_) [[unlikely]] {
+    earliest_exact_ = false;
+  }
   node.parked = 0;
   if (++node.generation != kLastGeneration) [[likely]] {
     free_[free_count_++] = index;
@@ -309,7 +335,7 @@ inline bool PoolCore<Shape>::place(std::uint32_t index, Node& node) {
   const std::uint32_t location = slot.tail;
   // A slot whose last chunk is full; or an empty one, and only those may have been sorted ahead.
   if ((location & kOffsetMask) == 0) [[unlikely]] {
-    place_in_new_chunk(index, node, level);
+    place_in_new_chunk(index, node, level, &slot);
     return true;
   }
   word(location) = index;
@@ -317,6 +343,34 @@ inline bool PoolCore<Shape>::place(std::uint32_t index, Node& node) {
   slot.tail = location + 1;
   ++entries_;
   return false;
+}
+
+template <class Shape>
+inline std::uint32_t PoolCore<Shape>::take_chunk() {
+  if (free_chunk_ != 0) {
+    const std::uint32_t chunk = free_chunk_;
+    free_chunk_ = next_chunk(chunk);
+    __builtin_prefetch(&next_chunk(free_chunk_), 1);
+    return chunk;
+  }
+  if (fresh_chunk_ >= chunk_capacity_) [[unlikely]] {
+    reserve_chunks(fresh_chunk_);
+  }
+  __builtin_prefetch(&next_chunk(fresh_chunk_ + 4), 1);
+  return fresh_chunk_++;
+}
+
+// Puts another chunk at the end; returns the location of its first entry.
+template <class Shape>
+inline std::uint32_t PoolCore<Shape>::extend(Slot& slot) {
+  const std::uint32_t chunk = take_chunk();
+  if (slot.empty()) {
+    slot.head = chunk;
+  } else {
+    next_chunk(last_chunk(slot)) = chunk;
+  }
+  slot.tail = first_of(chunk);
+  return slot.tail;
 }
 
 // `kPayloads`: the payloads too.
@@ -329,7 +383,7 @@ inline void PoolCore<Shape>::prefetch_nodes(std::uint32_t chunk, const Slot& slo
     __builtin_prefetch(&nodes_[index], 1);
     if constexpr (kPayloads) {
       if (payload_size_ != 0) {
-        __builtin_prefetch(payloads_.at(index), 1);
+        __builtin_prefetch(payload_place(index), 1);
       }
     }
   }

@@ -5,6 +5,7 @@
 // sort_ahead, join_back) is that of hierarchical_wheel_impl.h, with chains of chunks for lists.
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "carillon/wheel/internal/pool_core.h"
@@ -12,11 +13,13 @@
 namespace carillon::internal {
 
 template <class Shape>
-PoolCore<Shape>::PoolCore(Tick now, std::size_t max_size, std::size_t payload_size,
-                          std::size_t payload_alignment) noexcept
+PoolCore<Shape>::PoolCore(Tick now, std::size_t max_size, std::size_t payload_size) noexcept
     : now_(now),
       max_size_(max_size),
-      payloads_(payload_size, payload_alignment),
+      nodes_(most_nodes(max_size)),
+      free_(most_nodes(max_size)),
+      words_(most_words(max_size)),
+      payloads_(most_nodes(max_size) * payload_size),
       payload_size_(payload_size) {
   Slot* next = slots_.data();
   for (int level = 0; level < kLevels; ++level) {
@@ -32,9 +35,15 @@ PoolCore<Shape>::PoolCore(Tick now, std::size_t max_size, std::size_t payload_si
 
 template <class Shape>
 void PoolCore<Shape>::reserve_nodes(std::size_t count) {
+  const std::size_t most = most_nodes(max_size_);
+  if (count > most) {
+    throw std::bad_alloc();
+  }
   nodes_.reserve(count);
+  count = std::min(nodes_.capacity(), most);
   free_.reserve(count);
-  payloads_.reserve(count);
+  payloads_.grow(count * payload_size_);
+  node_capacity_ = std::max(node_capacity_, count);
 }
 
 // The node at fresh_, which is where it remains until ++fresh_.
@@ -44,7 +53,7 @@ std::uint32_t PoolCore<Shape>::fresh_index() {
     ++fresh_;
   }
   if (fresh_ == used_) {
-    if (used_ == nodes_.capacity()) {
+    if (used_ == node_capacity_) {
       reserve_nodes(std::size_t{used_} + 1);
     }
     nodes_[used_] = Node{0, 0, 1};
@@ -55,64 +64,37 @@ std::uint32_t PoolCore<Shape>::fresh_index() {
 
 template <class Shape>
 void PoolCore<Shape>::reserve_chunks(std::size_t count) {
+  CARILLON_CHECK(count < (std::size_t{1} << (32 - kChunkBits)) - 1, "out of locations");
+  // New words are zero: whoever looks ahead at one that was never written finds an index there.
   words_.reserve((count + 1) << kChunkBits);
+  chunk_capacity_ = static_cast<std::uint32_t>(
+      std::min(words_.capacity() >> kChunkBits, (std::size_t{1} << (32 - kChunkBits)) - 1));
 }
 
+// Puts another chunk at the end of the current slot of the node's deadline; or, if that has been
+// sorted ahead, to where it is now, perhaps without a new chunk.
 template <class Shape>
-std::uint32_t PoolCore<Shape>::take_chunk() {
-  if (free_chunk_ != 0) {
-    const std::uint32_t chunk = free_chunk_;
-    free_chunk_ = next_chunk(chunk);
-    __builtin_prefetch(&next_chunk(free_chunk_), 1);
-    return chunk;
+void PoolCore<Shape>::place_in_new_chunk(std::uint32_t index, Node& node, int level, Slot* slot) {
+  if (slot->empty()) {
+    const Tick deadline = node.deadline;
+    if (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline)) [[unlikely]] {
+      Ring* ring = nullptr;
+      do {
+        --level;
+        ring = &at(ahead_, level);
+      } while (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline));
+      const int slot_index = Levels::index(level, Levels::number(level, deadline));
+      slot = &ring->slots[slot_index];
+      ring->occupied.set(slot_index);
+    } else {
+      mark(level, Levels::number(level, deadline));
+    }
   }
-  const std::uint32_t chunk = fresh_chunk_;
-  CARILLON_CHECK(chunk < (std::uint64_t{1} << (32 - kChunkBits)) - 1, "out of locations");
-  words_.reserve((std::size_t{chunk} + 1) << kChunkBits);
-  ++fresh_chunk_;
-  // Readers may look at words that were never written; they are to find an index there.
-  if (chunk == used_chunks_) {
-    ++used_chunks_;
-    std::fill_n(&word(chunk << kChunkBits), kChunkEntries + 1, std::uint32_t{0});
-  }
-  return chunk;
-}
-
-// Puts another chunk at the end; returns the location of its first entry.
-template <class Shape>
-std::uint32_t PoolCore<Shape>::extend(Slot& slot) {
-  const std::uint32_t chunk = take_chunk();
-  if (slot.empty()) {
-    slot.head = chunk;
-  } else {
-    next_chunk(last_chunk(slot)) = chunk;
-  }
-  slot.tail = first_of(chunk);
-  return slot.tail;
-}
-
-template <class Shape>
-void PoolCore<Shape>::place_in_new_chunk(std::uint32_t index, Node& node, int level) {
-  const Tick deadline = node.deadline;
-  Ring* ring = &at(current_, level);
-  const bool is_ahead = level > 0 && at(ahead_number_, level) == Levels::number(level, deadline);
-  while (level > 0 && at(ahead_number_, level) == Levels::number(level, deadline)) {
-    --level;
-    ring = &at(ahead_, level);
-  }
-  const Tick number = Levels::number(level, deadline);
-  const int slot_index = Levels::index(level, number);
-  Slot& slot = ring->slots[slot_index];
-  const std::uint32_t location = (slot.tail & kOffsetMask) == 0 ? extend(slot) : slot.tail;
+  const std::uint32_t location = (slot->tail & kOffsetMask) == 0 ? extend(*slot) : slot->tail;
   word(location) = index;
   node.parked = location;
-  slot.tail = location + 1;
+  slot->tail = location + 1;
   ++entries_;
-  if (is_ahead) {
-    ring->occupied.set(slot_index);
-  } else {
-    mark(level, number);
-  }
 }
 
 template <class Shape>

@@ -32,7 +32,7 @@ inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
     return {index, this->nodes_[index].generation};
   } else if constexpr (std::is_nothrow_constructible_v<Payload, Arguments...>) {
     const std::uint32_t index = this->insert(deadline);
-    ::new (this->payloads_.at(index)) Payload(std::forward<Arguments>(arguments)...);
+    ::new (static_cast<void*>(payload_at(index))) Payload(std::forward<Arguments>(arguments)...);
     return {index, this->nodes_[index].generation};
   } else {
     Payload payload(std::forward<Arguments>(arguments)...);
@@ -44,7 +44,7 @@ inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
 template <class Payload, class Shape>
 inline Payload BasicPooledWheel<Payload, Shape>::take_payload(std::uint32_t index) noexcept {
   if constexpr (kHasPayload) {
-    Payload& place = payload_at(index);
+    Payload& place = *payload_at(index);
     Payload payload(std::move(place));
     place.~Payload();
     return payload;
@@ -224,7 +224,7 @@ void BasicPooledWheel<Payload, Shape>::for_each(Visit&& visit) const {
     if (node.parked != 0 && node.parked != Core::kDoomed) {
       const Handle handle{index, node.generation};
       if constexpr (kHasPayload) {
-        visit(handle, node.deadline, std::as_const(payload_at(index)));
+        visit(handle, node.deadline, std::as_const(*payload_at(index)));
       } else {
         visit(handle, node.deadline, Payload{});
       }
