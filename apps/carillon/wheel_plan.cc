@@ -26,9 +26,8 @@ constexpr std::uint64_t kHashedGroupBytes = 24;
 /// pooled_wheel.h: at most, stale entries included.
 constexpr std::uint64_t kPooledTimerBytes = 32;
 constexpr std::uint64_t kChunkBytes = 64;
-/// And a segment of nodes, one of places in the free stack and one of chunks that are not full.
-constexpr std::uint64_t kPooledSegmentBytes = std::uint64_t{16 + 4 + 4}
-                                              << PooledShape::kSegmentBits;
+/// And a step of nodes, one of places in the free stack and one of chunks that are not full.
+constexpr std::uint64_t kPooledStepBytes = 3 * PooledWheel<>::kMemoryStep;
 /// A deadline and a link in the heap's array, and the place in the user's object.
 constexpr std::uint64_t kHeapTimerBytes = 24;
 static_assert(kMostPending == PooledWheel<>::kMaxSize);
@@ -169,7 +168,7 @@ Result<WheelPlan> plan_wheel(const PlanRequest& request) {
   // And a chunk for each slot that is in use.
   const std::uint64_t occupied = std::min<std::uint64_t>(
       request.pending, static_cast<std::uint64_t>(pooled.levels) * pooled.slots);
-  pooled.fixed_bytes = sizeof(PooledWheel<>) + kPooledSegmentBytes + kChunkBytes * occupied;
+  pooled.fixed_bytes = sizeof(PooledWheel<>) + kPooledStepBytes + kChunkBytes * occupied;
   pooled.timer_bytes = kPooledTimerBytes;
 
   PlanChoice heap;

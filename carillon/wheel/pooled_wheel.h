@@ -143,6 +143,10 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   /// What max_size() is unless said otherwise: 64 million timers, two gigabytes.
   static constexpr std::size_t kDefaultMaxSize = std::size_t{1} << 26;
 
+  /// Memory is taken in multiples of this for each of nodes, free stack, chunks and payloads, while
+  /// it is little; then by an eighth of what there is.
+  static constexpr std::size_t kMemoryStep = internal::Region::kStep;
+
   /// An empty wheel at the tick `now`, for at most `max_size` timers; kMaxSize if that is less.
   explicit BasicPooledWheel(Tick now = 0, std::size_t max_size = kDefaultMaxSize) noexcept
       : Core(now, max_size < kMaxSize ? max_size : kMaxSize, kHasPayload ? sizeof(Payload) : 0) {}

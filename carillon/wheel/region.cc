@@ -71,10 +71,9 @@ void Region::grow(std::size_t bytes) {
   if (addresses_ == nullptr) {
     set_addresses_aside();
   }
-  // Twice as much while it is little, then an eighth more.
-  std::size_t wanted = std::max(bytes, bytes_ < kHugePage ? 2 * bytes_ : bytes_ + bytes_ / 8);
+  std::size_t wanted = std::max(bytes, bytes_ + bytes_ / 8);
   wanted = std::min(wanted, round_up(limit_, kHugePage));
-  wanted = round_up(wanted, wanted < kHugePage ? std::size_t{1} << 16 : kHugePage);
+  wanted = round_up(wanted, wanted < kHugePage ? kStep : kHugePage);
   if (mprotect(data_ + bytes_, wanted - bytes_, PROT_READ | PROT_WRITE) != 0) {
     throw std::bad_alloc();
   }

@@ -13,6 +13,9 @@ namespace carillon::internal {
 
 class Region {
  public:
+  // Bytes come in multiples of this at first, later an eighth of what there is.
+  static constexpr std::size_t kStep = std::size_t{1} << 16;
+
   // For at most `limit` bytes; none to begin with, and no addresses either.
   explicit Region(std::size_t limit) noexcept : limit_(limit) {}
   Region(const Region&) = delete;
