@@ -10,7 +10,8 @@ namespace {
 
 template <class Wheel>
 class WheelExhaustiveTest : public ::testing::Test {};
-using TinyWheels = ::testing::Types<TinyHierarchicalWheel, TinyHashedWheel, TinyCoarseWheel>;
+using TinyWheels =
+    ::testing::Types<TinyHierarchicalWheel, TinyDividingWheel, TinyHashedWheel, TinyCoarseWheel>;
 TYPED_TEST_SUITE(WheelExhaustiveTest, TinyWheels);
 
 TYPED_TEST(WheelExhaustiveTest, AllSequencesOnAWheelOfFourSlots) {

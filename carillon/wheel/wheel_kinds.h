@@ -11,6 +11,7 @@
 #include "carillon/wheel/hashed_wheel.h"
 #include "carillon/wheel/hierarchical_wheel_impl.h"
 #include "carillon/wheel/kafka_wheel.h"
+#include "carillon/wheel/mixed_radix_levels.h"
 #include "carillon/wheel/wall_clock_wheel.h"
 
 namespace carillon {
@@ -40,6 +41,10 @@ struct TwoSlots : PowerOfTwoLevels<1> {
 struct UnevenSlots : PowerOfTwoLevels<1, 7, 3> {
   static constexpr int kShortList = 1;
 };
+// Of the geometries that divide.
+struct PrimeSlots : MixedRadixLevels<2, 3, 5> {
+  static constexpr int kShortList = 0;
+};
 
 /// A HashedWheel of so many slots, to be made as the other wheels are.
 template <std::size_t Slots>
@@ -48,6 +53,7 @@ struct HashedWheelOf : HashedWheel {
 };
 
 using TinyHierarchicalWheel = BasicHierarchicalWheel<FourSlots>;
+using TinyDividingWheel = BasicHierarchicalWheel<PrimeSlots>;
 using TinyHashedWheel = HashedWheelOf<4>;
 using TinyCoarseWheel = BasicCoarseWheel<2, 1>;
 
@@ -55,8 +61,9 @@ using TinyCoarseWheel = BasicCoarseWheel<2, 1>;
 template <template <class...> class List, class... More>
 using ExactWheelsIn =
     List<HierarchicalWheel, LinuxWheel, KafkaWheel, WallClockWheel, TinyHierarchicalWheel,
-         BasicHierarchicalWheel<TwoSlots>, BasicHierarchicalWheel<UnevenSlots>, HashedWheel,
-         HashedWheelOf<64>, HashedWheelOf<256>, TinyHashedWheel, HashedWheelOf<1>, More...>;
+         TinyDividingWheel, BasicHierarchicalWheel<TwoSlots>, BasicHierarchicalWheel<UnevenSlots>,
+         HashedWheel, HashedWheelOf<64>, HashedWheelOf<256>, TinyHashedWheel, HashedWheelOf<1>,
+         More...>;
 
 /// `List` of all wheels of hooks.
 template <template <class...> class List>
