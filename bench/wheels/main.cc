@@ -112,7 +112,14 @@ int run(const Options& options) {
              environment.commit);
   Ledger ledger;
   for (const std::filesystem::path& file : options.saved) ledger.read_json(file);
-  if (options.saved.empty()) measure(options, environment, ledger);
+  bool interrupted = false;
+  try {
+    if (options.saved.empty()) measure(options, environment, ledger);
+  } catch (const Interrupted&) {
+    interrupted = true;
+    show_progress("");
+    fmt::print(stderr, "bench_wheels: interrupted; this is what there is\n");
+  }
 
   const std::vector<Verdict> verdicts =
       judge(ledger, wheel_targets(), options.check, benches_run(options));
@@ -126,6 +133,7 @@ int run(const Options& options) {
     const std::filesystem::path source = CARILLON_BENCH_SOURCE_DIR;
     draw_wheel_pictures(ledger, source / "docs" / "pictures");
   }
+  if (interrupted) return kInterruptedStatus;
   const int status = conclude(verdicts, ledger);
   return options.check ? status : kOk;
 }
@@ -137,9 +145,6 @@ int main(int argc, char** argv) {
   catch_interrupts();
   try {
     return run(options);
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "\nbench_wheels: interrupted\n");
-    return kInterruptedStatus;
   } catch (const std::exception& error) {
     show_progress("");
     fmt::print(stderr, "bench_wheels: {}\n", error.what());

@@ -11,6 +11,12 @@
 
 namespace carillon::bench {
 
+/// Of the exact wheels' names.
+struct ExactWheel {
+  static constexpr Family kFamily = Family::kWheel;
+  static constexpr int kLateShift = 0;
+};
+
 /// `Name` has kName, kFamily and kLateShift.
 template <class Wheel, class Hook, class Name>
 class PassiveSubject : public Name {

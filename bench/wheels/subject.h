@@ -72,8 +72,14 @@ struct SubjectEntry {
 /// All of them: ours first, then heaps, then libraries.
 [[nodiscard]] const std::vector<SubjectEntry>& subjects();
 
-[[nodiscard]] std::vector<SubjectEntry> wheel_subjects();
+// A file each: in one, the compiler inlines less of each of them the more there are.
+[[nodiscard]] SubjectEntry hierarchical_subject();
 [[nodiscard]] SubjectEntry pooled_subject();
+[[nodiscard]] SubjectEntry linux_subject();
+[[nodiscard]] SubjectEntry kafka_subject();
+[[nodiscard]] SubjectEntry wall_clock_subject();
+[[nodiscard]] SubjectEntry hashed_subject();
+[[nodiscard]] SubjectEntry coarse_subject();
 [[nodiscard]] std::vector<SubjectEntry> heap_subjects();
 [[nodiscard]] SubjectEntry asio_subject();
 [[nodiscard]] SubjectEntry libev_subject();
