@@ -126,7 +126,8 @@ void PartitionHost::submit(Command command) {
 /// has been granted a job: then that goes back at once, before the session's next reserve, which
 /// would pass over it otherwise.
 void PartitionHost::cancel_reserve(SessionQueue& queue, Command command) {
-  const auto [session, slot] = command.ticket;
+  const SessionId session = command.ticket.session;
+  const std::uint64_t slot = command.ticket.slot;
   if (queue.blocked && queue.blocked_slot == slot) {
     broker_->execute(std::move(command), now());
     queue.blocked = false;
@@ -139,7 +140,7 @@ void PartitionHost::cancel_reserve(SessionQueue& queue, Command command) {
     unreserve.id = std::exchange(queue.granted, 0);
     broker_->execute(std::move(unreserve), now());
   } else {
-    std::erase_if(queue.backlog, [slot = slot](const QueuedCommand& queued) {
+    std::erase_if(queue.backlog, [slot](const QueuedCommand& queued) {
       return queued.command.ticket.slot == slot;
     });
   }

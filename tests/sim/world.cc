@@ -200,67 +200,64 @@ void World::client_step(Client& client) {
   command.tube = tube;
   command.priority = static_cast<std::uint32_t>(random_.below(4));
   const auto forget = [&](broker::JobId id) { std::erase(client.held, id); };
-  switch (const std::uint64_t dice = random_.below(100); true) {
-    default:
-      if (dice < 34) {
-        command.verb = Verb::kPut;
-        command.delay = random_delay();
-        command.ttr = milliseconds(1 + random_.below(random_.one_in(2) ? 3'000 : 60'000));
-        asked.op = next_op_++;
-        command.body = broker::Body(body_of(asked.op));
-        oracle_.put_sent(asked.op, true_time_, command.delay, command.ttr);
-      } else if (dice < 56) {
-        command.verb = Verb::kReserve;
-        if (!random_.one_in(4)) command.timeout = seconds(random_.below(4));
-        client.waiting = true;
-      } else if (dice < 74) {
-        command.verb = Verb::kDelete;
-        command.id = any_id(client);
-        oracle_.delete_sent(command.id);
-        forget(command.id);
-      } else if (dice < 80) {
-        command.verb = Verb::kRelease;
-        command.id = any_id(client);
-        command.delay = random_delay();
-        oracle_.let_go(command.id);
-        forget(command.id);
-      } else if (dice < 83) {
-        command.verb = Verb::kBury;
-        command.id = any_id(client);
-        oracle_.let_go(command.id);
-        forget(command.id);
-      } else if (dice < 86) {
-        command.verb = Verb::kTouch;
-        command.id = any_id(client);
-      } else if (dice < 88) {
-        command.verb = Verb::kPeek;
-        command.id = any_id(client);
-      } else if (dice < 90) {
-        command.verb = Verb::kStatsJob;
-        command.id = any_id(client);
-      } else if (dice < 92) {
-        constexpr Verb kReads[] = {Verb::kPeekReady, Verb::kPeekDelayed, Verb::kPeekBuried,
-                                   Verb::kStatsTube, Verb::kListTubes,   Verb::kStats};
-        command.verb = kReads[random_.below(std::size(kReads))];
-      } else if (dice < 94) {
-        constexpr Verb kTubeVerbs[] = {Verb::kUse, Verb::kWatch, Verb::kIgnore};
-        command.verb = kTubeVerbs[random_.below(std::size(kTubeVerbs))];
-      } else if (dice < 95) {
-        command.verb = Verb::kPauseTube;
-        command.delay = seconds(random_.below(10));
-      } else if (!kicks_) {
-        return;
-      } else if (dice < 96) {
-        command.verb = Verb::kKick;
-        command.count = random_.below(5);
-      } else if (dice < 98) {
-        command.verb = Verb::kKickJob;
-        command.id = any_id(client);
-      } else {
-        command.verb = Verb::kReserveJob;
-        command.id = any_id(client);
-        client.waiting = true;
-      }
+  if (const std::uint64_t dice = random_.below(100); dice < 34) {
+    command.verb = Verb::kPut;
+    command.delay = random_delay();
+    command.ttr = milliseconds(1 + random_.below(random_.one_in(2) ? 3'000 : 60'000));
+    asked.op = next_op_++;
+    command.body = broker::Body(body_of(asked.op));
+    oracle_.put_sent(asked.op, true_time_, command.delay, command.ttr);
+  } else if (dice < 56) {
+    command.verb = Verb::kReserve;
+    if (!random_.one_in(4)) command.timeout = seconds(random_.below(4));
+    client.waiting = true;
+  } else if (dice < 74) {
+    command.verb = Verb::kDelete;
+    command.id = any_id(client);
+    oracle_.delete_sent(command.id);
+    forget(command.id);
+  } else if (dice < 80) {
+    command.verb = Verb::kRelease;
+    command.id = any_id(client);
+    command.delay = random_delay();
+    oracle_.let_go(command.id);
+    forget(command.id);
+  } else if (dice < 83) {
+    command.verb = Verb::kBury;
+    command.id = any_id(client);
+    oracle_.let_go(command.id);
+    forget(command.id);
+  } else if (dice < 86) {
+    command.verb = Verb::kTouch;
+    command.id = any_id(client);
+  } else if (dice < 88) {
+    command.verb = Verb::kPeek;
+    command.id = any_id(client);
+  } else if (dice < 90) {
+    command.verb = Verb::kStatsJob;
+    command.id = any_id(client);
+  } else if (dice < 92) {
+    constexpr Verb kReads[] = {Verb::kPeekReady, Verb::kPeekDelayed, Verb::kPeekBuried,
+                               Verb::kStatsTube, Verb::kListTubes,   Verb::kStats};
+    command.verb = kReads[random_.below(std::size(kReads))];
+  } else if (dice < 94) {
+    constexpr Verb kTubeVerbs[] = {Verb::kUse, Verb::kWatch, Verb::kIgnore};
+    command.verb = kTubeVerbs[random_.below(std::size(kTubeVerbs))];
+  } else if (dice < 95) {
+    command.verb = Verb::kPauseTube;
+    command.delay = seconds(random_.below(10));
+  } else if (!kicks_) {
+    return;
+  } else if (dice < 96) {
+    command.verb = Verb::kKick;
+    command.count = random_.below(5);
+  } else if (dice < 98) {
+    command.verb = Verb::kKickJob;
+    command.id = any_id(client);
+  } else {
+    command.verb = Verb::kReserveJob;
+    command.id = any_id(client);
+    client.waiting = true;
   }
   ask(client, std::move(command), std::move(asked));
 }
@@ -349,53 +346,50 @@ void World::settle_posted() {
 
 void World::step() {
   const std::uint64_t failures = host_->stats().commit_failures;
-  switch (const std::uint64_t dice = random_.below(1'000); true) {
-    default:
-      if (dice < 500) {
-        client_step(clients_[random_.below(clients_.size())]);
-      } else if (dice < 700) {
-        store_->step();
-      } else if (dice < 800) {
-        settle_posted();
-      } else if (dice < 900) {
-        const auto wake = host_->next_wake();
-        if (wake && *wake > clock_->now() && *wake - clock_->now() < seconds(5)) {
-          advance(*wake - clock_->now());
-        } else {
-          advance(Span(random_.below(3'000'000)));
-        }
-        settle_posted();
-      } else if (dice < 970) {
-        advance(milliseconds(random_.below(1'000)));
-      } else if (dice < 976) {
-        advance(milliseconds(random_.below(200'000)));
-      } else if (dice < 984) {
-        calendar_.set(calendar_.now() + seconds(random_.between(-7'200, 7'200)));
-      } else if (dice < 988) {
-        faults_.failing = !faults_.failing;
-        say(faults_.failing ? "the disk is full" : "the disk has room again");
-      } else if (dice < 990) {
-        const bool reboots = random_.one_in(2);
-        const std::uint64_t failed = failures;
-        kill_process();
-        result_.failures += failed;
-        if (reboots) {
-          reboot();
-        } else {
-          advance(milliseconds(random_.below(30'000)));
-          if (anchor_is_durable()) {
-            calendar_.set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
-          } else {
-            calendar_.set(reached_ + (true_time_ - reached_at_));
-          }
-        }
-        start_process();
+  if (const std::uint64_t dice = random_.below(1'000); dice < 500) {
+    client_step(clients_[random_.below(clients_.size())]);
+  } else if (dice < 700) {
+    store_->step();
+  } else if (dice < 800) {
+    settle_posted();
+  } else if (dice < 900) {
+    const auto wake = host_->next_wake();
+    if (wake && *wake > clock_->now() && *wake - clock_->now() < seconds(5)) {
+      advance(*wake - clock_->now());
+    } else {
+      advance(Span(random_.below(3'000'000)));
+    }
+    settle_posted();
+  } else if (dice < 970) {
+    advance(milliseconds(random_.below(1'000)));
+  } else if (dice < 976) {
+    advance(milliseconds(random_.below(200'000)));
+  } else if (dice < 984) {
+    calendar_.set(calendar_.now() + seconds(random_.between(-7'200, 7'200)));
+  } else if (dice < 988) {
+    faults_.failing = !faults_.failing;
+    say(faults_.failing ? "the disk is full" : "the disk has room again");
+  } else if (dice < 990) {
+    const bool reboots = random_.one_in(2);
+    const std::uint64_t failed = failures;
+    kill_process();
+    result_.failures += failed;
+    if (reboots) {
+      reboot();
+    } else {
+      advance(milliseconds(random_.below(30'000)));
+      if (anchor_is_durable()) {
+        calendar_.set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
       } else {
-        if (faults_.failing && random_.one_in(3)) faults_.failing = false;
-        while (store_->step()) {
-        }
-        settle_posted();
+        calendar_.set(reached_ + (true_time_ - reached_at_));
       }
+    }
+    start_process();
+  } else {
+    if (faults_.failing && random_.one_in(3)) faults_.failing = false;
+    while (store_->step()) {
+    }
+    settle_posted();
   }
 }
 
