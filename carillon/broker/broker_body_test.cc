@@ -71,23 +71,44 @@ TEST(BrokerBodies, PeeksOfAJobReadItsBody) {
   EXPECT_EQ(world.fetch_count, 2U);
 }
 
-TEST(BrokerBodies, AJobWhoseTtrEndsWhileItsBodyIsReadIsReservedAnew) {
+TEST(BrokerBodies, TheTtrBeginsWhenTheBodyIsThere) {
   World world(body_options(0), true);
   const SessionId s = world.connect();
   world.put(s, "default", "a", {}, 5, seconds(2));
   world.commit();
   EXPECT_FALSE(world.reserve(s));
-  world.put(world.connect(), "default", "urgent", {}, 1, seconds(100));
-  world.commit();
-  world.pass(seconds(2));
-  // Ready again; the reserve goes on, and takes what is best now.
-  ASSERT_EQ(world.fetches.size(), 2U);
-  world.answer_fetch(0);
+  // However long the store takes to read it.
+  world.pass(seconds(7));
   EXPECT_FALSE(world.answered(s));
+  EXPECT_EQ(world.broker().stats().jobs.reserved, 1U);
+  ASSERT_EQ(world.fetches.size(), 1U);
   world.answer_fetch(0);
-  EXPECT_EQ(world.answer(s)->body.view(), "urgent");
+  EXPECT_EQ(world.answer(s)->body.view(), "a");
+  world.pass(milliseconds(1'999));
+  EXPECT_EQ(world.broker().stats().jobs.reserved, 1U);
+  world.pass(milliseconds(2));
   EXPECT_EQ(world.broker().stats().jobs.ready, 1U);
   EXPECT_EQ(world.broker().stats().timeouts, 1U);
+}
+
+TEST(BrokerBodies, ABuriedJobIsNotLostToItsReserveJobWhileItsBodyIsRead) {
+  World world(body_options(0), true);
+  const SessionId s = world.connect();
+  const SessionId other = world.connect();
+  world.put(s, "default", "a", {}, 5, seconds(2));
+  world.commit();
+  EXPECT_FALSE(world.reserve(s));
+  world.answer_fetch(0);
+  const JobId id = world.answer(s)->id;
+  world.by_id(s, Verb::kBury, id);
+  world.commit();
+  EXPECT_FALSE(world.by_id(s, Verb::kReserveJob, id));
+  EXPECT_FALSE(world.reserve(other));
+  world.pass(seconds(5));
+  EXPECT_FALSE(world.answered(other));
+  ASSERT_EQ(world.fetches.size(), 1U);
+  world.answer_fetch(0);
+  EXPECT_EQ(world.answer(s)->answer, Answer::kReserved);
 }
 
 TEST(BrokerBodies, ASessionThatClosesWhileABodyIsReadGivesTheJobBack) {

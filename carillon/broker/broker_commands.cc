@@ -141,8 +141,7 @@ void Broker::State::bury(const Command& command, Session& s) {
 void Broker::State::touch(const Command& command, Session& s) {
   Job* job = held(command.id, s);
   if (job == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
-  wheel_.reschedule(*job, tick(due_after(std::chrono::milliseconds(job->ttr_ms.get()))));
-  if (s.soonest == job->index) s.soonest = kNil;
+  restart_ttr(*job, s);
   reply(command.ticket, Answer::kTouched, needs_job(*job));
 }
 

@@ -71,6 +71,12 @@ void Broker::State::enter_reserved(Job& job, Session& session, std::int64_t dead
   count(tubes_[job.tube], job, +1);
 }
 
+/// Pre: `holder` has reserved `job`.
+void Broker::State::restart_ttr(Job& job, Session& holder) {
+  wheel_.reschedule(job, tick(due_after(std::chrono::milliseconds(job.ttr_ms.get()))));
+  if (holder.soonest == job.index) holder.soonest = kNil;
+}
+
 /// Takes `job` out of the state it is in. It must enter one again, or be forgotten.
 void Broker::State::leave(Job& job) {
   Tube& tube = tubes_[job.tube];

@@ -137,6 +137,7 @@ void Broker::State::resume_in_memory(const FetchWaiter& waiter, Job& job) {
   Session& s = sessions_[waiter.session];
   if (job.state == JobState::kReserved && job.holder == s.index &&
       (waiter.verb == Verb::kReserve || waiter.verb == Verb::kReserveJob)) {
+    restart_ttr(job, s);
     return reply_job(waiter.ticket, Answer::kReserved, job.id, job.body, needs_job(job));
   }
   Command command;

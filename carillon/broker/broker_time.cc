@@ -71,14 +71,13 @@ void Broker::State::on_ttr_over(Job& job) {
   CARILLON_CHECK(job.state == JobState::kReserved, "job ", job.id, " has a deadline in state ",
                  static_cast<int>(job.state));
   Session& holder = sessions_[job.holder];
+  if (holder.blocked == Blocked::kBody && holder.blocked_id == job.id) {
+    // The client does not have it yet: its time begins when the body is there.
+    restart_ttr(job, holder);
+    return;
+  }
   ++jobs_.mutable_history(job).timeouts;
   ++timeouts_;
-  if (holder.blocked == Blocked::kBody && holder.blocked_id == job.id) {
-    // Lost before the client got it: its reserve starts again.
-    drop_fetch_waiter(holder);
-    holder.blocked = Blocked::kNo;
-    sessions_to_retry_.push_back(holder.id);
-  }
   give_back(job);
 }
 

@@ -156,6 +156,7 @@ class Broker::State {
   void enter_delayed(Job& job, std::int64_t due_ms);
   void enter_buried(Job& job);
   void enter_reserved(Job& job, Session& session, std::int64_t deadline_ms);
+  void restart_ttr(Job& job, Session& holder);
   void leave(Job& job);
   void forget_job(Job& job);
   void give_back(Job& job);
