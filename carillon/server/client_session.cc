@@ -122,10 +122,24 @@ bool ClientSession::can_parse() const noexcept {
 std::string_view ClientSession::parse(std::string_view bytes) {
   Request request;
   const std::size_t before = output_.size();
-  while (can_parse() && output_.size() < before + kTurnBytes && parser_.next(bytes, request)) {
+  std::size_t work = 0;
+  while (can_parse() && output_.size() < before + kTurnBytes && work < kTurnWork &&
+         parser_.next(bytes, request)) {
+    work += work_of(request.name);
     perform(request);
   }
   return bytes;
+}
+
+/// Of a command, against kTurnWork; most take about the same.
+std::size_t ClientSession::work_of(CommandName name) const noexcept {
+  switch (name) {
+    case CommandName::kReserve:
+    case CommandName::kReserveWithTimeout:
+    case CommandName::kWatch:
+    case CommandName::kIgnore: return 1 + watched_.size() / 8;  // They go through all of them.
+    default: return 1;
+  }
 }
 
 void ClientSession::perform(Request& request) {

@@ -112,6 +112,9 @@ class ClientSession {
   /// No more is parsed at a time once it has been answered with this much, so that a session that
   /// asks for much does not keep the others waiting: resume() goes on.
   static constexpr std::size_t kTurnBytes = std::size_t{64} * 1024;
+  /// Nor once it has been this much work: a command is 1, and for every 8 watched tubes 1 more if
+  /// it goes through them.
+  static constexpr std::size_t kTurnWork = 8'192;
   /// What an answer of statistics takes; rounded up.
   static constexpr std::size_t kDocumentBytes = 2'048;
 
@@ -146,6 +149,7 @@ class ClientSession {
   [[nodiscard]] std::size_t kept_size() const noexcept { return kept_.size() - kept_from_; }
   [[nodiscard]] bool can_parse() const noexcept;
   std::string_view parse(std::string_view bytes);
+  [[nodiscard]] std::size_t work_of(protocol::beanstalk::CommandName name) const noexcept;
   void perform(Request& request);
 
   // Commands.

@@ -217,6 +217,35 @@ TEST(ClientSessionLimits, OneTurnAnswersOnlySoMuch) {
   EXPECT_TRUE(session->wants_input());
 }
 
+TEST(ClientSessionLimits, OneTurnGoesThroughOnlySoManyWatchedTubes) {
+  constexpr std::size_t kTubes = 800;
+  SessionUnderTest session;
+  std::string watches;
+  for (std::size_t i = 1; i <= kTubes; ++i) watches += "watch t" + std::to_string(i) + "\r\n";
+  session.receive(watches);
+  for (std::size_t slot = 1; slot <= kTubes;) {
+    session.reply(slot, Answer::kWatching);
+    if (++slot % 64 == 0) session->resume();
+  }
+  session.sent();
+  constexpr std::size_t kAsked = 1'000;
+  std::string many;
+  for (std::size_t i = 0; i < kAsked; ++i) many += "ignore nothing\r\n";
+  session.receive(many);
+  const std::size_t one = std::string("WATCHING 801\r\n").size();
+  constexpr std::size_t kMost = ClientSession::kTurnWork / (kTubes / 8) + 1;
+  std::string all;
+  std::size_t turns = 0;
+  for (bool more = true; more; ++turns) {
+    EXPECT_LE(session.output().size(), kMost * one);
+    all += session.sent();
+    more = session->can_resume();
+    session->resume();
+  }
+  EXPECT_EQ(all.size(), kAsked * one);
+  EXPECT_GT(turns, kAsked / kMost);
+}
+
 TEST(ClientSessionLimits, AClientThatDoesNotReadItsAnswersIsNotRead) {
   SessionLimits limits;
   limits.max_unsent_bytes = 10'000;
