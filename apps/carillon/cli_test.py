@@ -323,7 +323,8 @@ class Wheels(unittest.TestCase):
                              ("kafka", "A at 2.5 s, B at 40 s"), ("linux", "A at 2.5 s, B at 40 s"),
                              ("clock", "A at 00:00:02.500, B at 00:00:40.000"),
                              ("hours", "A at 00:00:03, B at 00:00:40"),
-                             ("coarse", "A at 2.56 s, B at 40.96 s")]:
+                             ("coarse", "A at 2.56 s, B at 40.96 s"),
+                             ("kernel", "A at 2.56 s, B at 40.96 s")]:
             status, out, err = self.ask("trace", "--wheel", wheel, "--delay", "2500ms", "--delay",
                                         "40s")
             self.assertEqual((status, err), (0, ""), wheel)

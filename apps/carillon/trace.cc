@@ -86,7 +86,9 @@ class Trace::WheelOf final : public Wheel {
       return 0;
     }
   }
-  [[nodiscard]] bool cascades() const override { return !std::is_same_v<Kind, CoarseWheel>; }
+  [[nodiscard]] bool cascades() const override {
+    return !std::is_same_v<Kind, CoarseWheel> && !std::is_same_v<Kind, KernelWheel>;
+  }
 
  private:
   Kind wheel_;
@@ -101,6 +103,7 @@ std::unique_ptr<Trace::Wheel> Trace::make_wheel(const TraceSetup& setup, Tick no
     case WheelKind::kClock: return std::make_unique<WheelOf<WallClockWheel>>(now);
     case WheelKind::kHours: return std::make_unique<WheelOf<HoursWheel>>(now);
     case WheelKind::kCoarse: return std::make_unique<WheelOf<CoarseWheel>>(now);
+    case WheelKind::kKernel: return std::make_unique<WheelOf<KernelWheel>>(now);
   }
   CARILLON_CHECK(false, "no such wheel: ", static_cast<int>(setup.kind));
   return nullptr;

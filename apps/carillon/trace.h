@@ -28,6 +28,7 @@ enum class WheelKind {
   kClock,         ///< WallClockWheel: a tick is a millisecond.
   kHours,         ///< Its upper levels: a tick is a second.
   kCoarse,        ///< CoarseWheel.
+  kKernel,        ///< KernelWheel.
 };
 
 /// What is to be traced.

@@ -75,7 +75,8 @@ TEST_P(TraceOfEveryWheel, PlacesAreThoseOfTheSnapshotAndAllFireWhenDue) {
 INSTANTIATE_TEST_SUITE_P(Wheels, TraceOfEveryWheel,
                          ::testing::Values(WheelKind::kHashed, WheelKind::kHierarchical,
                                            WheelKind::kLinux, WheelKind::kKafka, WheelKind::kClock,
-                                           WheelKind::kHours, WheelKind::kCoarse));
+                                           WheelKind::kHours, WheelKind::kCoarse,
+                                           WheelKind::kKernel));
 
 // Kind, timer, tick.
 using Told = std::vector<std::tuple<Kind, char, Tick>>;
@@ -158,7 +159,7 @@ TEST(TraceDrawing, DrawsALineForEachLevelTheCoarsestAbove) {
 TEST(TraceDrawing, IsNeverWiderThanATerminal) {
   for (const WheelKind kind :
        {WheelKind::kHashed, WheelKind::kHierarchical, WheelKind::kLinux, WheelKind::kKafka,
-        WheelKind::kClock, WheelKind::kHours, WheelKind::kCoarse}) {
+        WheelKind::kClock, WheelKind::kHours, WheelKind::kCoarse, WheelKind::kKernel}) {
     for (const std::size_t slots : {1U, 8U, 16U, 64U, 256U}) {
       TraceSetup setup;
       setup.kind = kind;

@@ -43,7 +43,7 @@ struct NamedWheel {
   Span tick;
   std::string_view title;
 };
-constexpr std::array<NamedWheel, 7> kWheels = {{
+constexpr std::array<NamedWheel, 8> kWheels = {{
     {"hashed", WheelKind::kHashed, 1s, "a hashed wheel"},
     {"hierarchical", WheelKind::kHierarchical, 1ms, "a hierarchical wheel of 64 slots a level"},
     {"kafka", WheelKind::kKafka, 1ms, "Kafka's levels"},
@@ -51,6 +51,7 @@ constexpr std::array<NamedWheel, 7> kWheels = {{
     {"clock", WheelKind::kClock, 1ms, "the levels of a clock"},
     {"hours", WheelKind::kHours, 1s, "hours, minutes and seconds"},
     {"coarse", WheelKind::kCoarse, 1ms, "a wheel that never cascades"},
+    {"kernel", WheelKind::kKernel, 1ms, "Linux's levels since 2015"},
 }};
 
 /// What was said on the command line. Empty: nothing.
@@ -264,7 +265,8 @@ void add_trace(CLI::App& program, int& status, const Connecting& connecting) {
                        "Kafka's levels [a]")
           ->type_name("NAME");
   verb->add_option("-w,--wheel", options->wheel,
-                   "Another wheel: hashed, hierarchical, kafka, linux, clock, hours or coarse")
+                   "Another wheel: hashed, hierarchical, kafka, linux, clock, hours, coarse or "
+                   "kernel")
       ->type_name("NAME")
       ->excludes(story);
   verb->add_option(

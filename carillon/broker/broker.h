@@ -12,7 +12,7 @@
 ///      put                 ▼            reserve         │        delete
 ///     ──────────────────► READY ──────────────────► RESERVED ───────────────► gone
 ///                          ▲  ▲    release, TTR over,   │
-///                          │  └──── session closed ─────┤
+///                          │  └──── connection closed ──┤
 ///                          │ kick                       │ bury
 ///                        BURIED ◄───────────────────────┘          (delete: from any state)
 ///
