@@ -312,6 +312,9 @@ class Wheels(unittest.TestCase):
                              (["--story", "a"], "B at 5 s, A at 7 s, C at 13 s"),
                              (["--story", "b"], "A at 02:30:00"),
                              (["--story", "b", "--at", "10:24:30"], "A at 12:54:30"),
+                             (["--at", "10:24"], "B at 10:24:03, A at 10:24:05, C at 10:24:11"),
+                             (["--story", "c", "--at", "10:24", "--delay", "7ms"],
+                              "A at 10:24:00.007"),
                              (["--story", "c"], "A at 5 ms, B at 100 ms, C at 3 s, D at 10 s")]:
             status, out, err = self.ask("trace", *words)
             self.assertEqual((status, err), (0, ""))
@@ -339,7 +342,7 @@ class Wheels(unittest.TestCase):
                                     "1000000")
         self.assertEqual((status, err), (0, ""))
         for row in [r"hashed +4096 +1 s +244 +0 +30\.6 MiB", r"hierarchical +3 x 64 +1 s ",
-                    r"coarse +4 x 64 +3 min 49 s ", r"pooled +3 x 256 +1 s ", r"heap +- +0 "]:
+                    r"coarse +4 x 64 +3 min 49 s ", r"pooled +3 x 256 +1 s ", r"heap +- +no tick "]:
             self.assertRegex(out, "(?m)^  " + row)
         self.assertIn("\nTake the hashed wheel, 4096 slots.\n", out)
         for words, best in [(["--max-delay", "30d", "--pending", "20"], "heap"),
@@ -359,6 +362,8 @@ class Wheels(unittest.TestCase):
                 (["plan", "--max-delay", "1h", "--pending", "0"],
                  "--pending: 0 is out of range (1 to 1073741824)"),
                 (["plan", "--max-delay", "1h", "--pending", "-1"], "--pending: '-1' is not a num"),
+                (["plan", "--max-delay", "1h", "--pending", "1,000,000"],
+                 "--pending: '1,000,000' is not a number: write 1000000"),
                 (load + ["--tick", "2h"], "--tick: 2h is longer than --max-delay, 1h"),
                 (load + ["--slack", "101%"], "--slack: 101% is out of range (0% to 100%)"),
                 (load + ["--slack", "x"], "--slack: 'x' is not a percentage"),
@@ -377,6 +382,18 @@ class Wheels(unittest.TestCase):
             status, out, err = self.ask(*words)
             self.assertEqual((status, out), (2, ""), words)
             self.assertIn(named, err, words)
+            self.assertLessEqual(max(map(len, err.splitlines())), 80, err)
+
+    def test_plan_keeps_its_columns_with_large_numbers(self):
+        for load in [["1h", "1000"], ["36500d", "1073741824"], ["1ms", "1"], ["36500d", "100000"]]:
+            out = self.ask("plan", "--max-delay", load[0], "--pending", load[1])[1]
+            rows = out.split("\n\n")[1].splitlines()
+            self.assertEqual(len(rows), 6, out)
+            for title in ["slots", "late by", "timers in a slot", "cascades", "memory"]:
+                column = rows[0].index(title)
+                for row in rows[1:]:
+                    self.assertEqual(row[column - 1], " ", out)
+                    self.assertNotEqual(row[column], " ", out)
 
 
 class Serve(unittest.TestCase):

@@ -23,7 +23,20 @@ Error out_of_range(const char* option, std::string_view text, std::string_view l
 Result<std::uint64_t> count_option(const char* option, const std::string& text, std::uint64_t least,
                                    std::uint64_t most) {
   Result<std::uint64_t> number = server::parse_count(text);
-  if (!number) return std::move(number).error().prefixed(option);
+  if (!number) {
+    // 1,000,000 and the like: people write it so.
+    std::string digits;
+    for (const char c : text) {
+      if (c >= '0' && c <= '9') {
+        digits += c;
+      } else if (std::string_view(",'_ ").find(c) == std::string_view::npos) {
+        return std::move(number).error().prefixed(option);
+      }
+    }
+    if (digits.empty() || digits == text) return std::move(number).error().prefixed(option);
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: '{}' is not a number: write {}", option, text, digits)};
+  }
   if (*number < least || *number > most) {
     return out_of_range(option, text, std::to_string(least), std::to_string(most));
   }

@@ -15,7 +15,6 @@
 namespace carillon::app {
 namespace {
 
-constexpr std::size_t kHelpWidth = 80;
 constexpr std::size_t kHelpColumn = 30;
 
 class HelpFormatter final : public CLI::Formatter {
@@ -38,7 +37,7 @@ class HelpFormatter final : public CLI::Formatter {
     std::string out;
     std::size_t column = 0;
     for (std::string word; words >> word;) {
-      if (column > 0 && column + 1 + word.size() > kHelpWidth - kHelpColumn) {
+      if (column > 0 && column + 1 + word.size() > kColumns - kHelpColumn) {
         out += '\n';
         column = 0;
       } else if (column > 0) {
@@ -53,6 +52,23 @@ class HelpFormatter final : public CLI::Formatter {
 };
 
 }  // namespace
+
+std::string wrapped(const std::string& text, const std::string& first, std::size_t indent) {
+  std::istringstream words(text);
+  std::string out;
+  std::string line = first;
+  bool begun = false;
+  for (std::string word; words >> word; begun = true) {
+    if (begun && line.size() + 1 + word.size() > kColumns) {
+      out += line + '\n';
+      line = std::string(indent, ' ');
+      begun = false;
+    }
+    if (begun) line += ' ';
+    line += word;
+  }
+  return out + line + '\n';
+}
 
 std::shared_ptr<CLI::FormatterBase> make_help_formatter() {
   return std::make_shared<HelpFormatter>();
@@ -73,6 +89,16 @@ void print_error(std::string_view message) noexcept {
   const std::array<iovec, 2> parts = {iovec{const_cast<char*>(message.data()), message.size()},
                                       iovec{&end, 1}};
   [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, parts.data(), parts.size());
+}
+
+void print_long_error(const std::string& message) {
+  if (message.size() <= kColumns) {
+    print_error(message);
+    return;
+  }
+  std::string text = wrapped(message, "", 2);
+  text.pop_back();
+  print_error(text);
 }
 
 bool flush_output() noexcept {

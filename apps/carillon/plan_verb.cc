@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <memory>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apps/carillon/option_values.h"
 #include "apps/carillon/output.h"
@@ -17,8 +20,6 @@
 
 namespace carillon::app {
 namespace {
-
-constexpr std::size_t kColumns = 80;
 
 struct PlanOptions {
   std::string max_delay;
@@ -73,24 +74,6 @@ std::string size_in_words(std::uint64_t bytes) {
 
 std::string counted(std::uint64_t number, const char* noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
-/// Words in lines of at most kColumns.
-std::string wrapped(const std::string& text, const std::string& first, std::size_t indent) {
-  std::istringstream words(text);
-  std::string out;
-  std::string line = first;
-  bool begun = false;
-  for (std::string word; words >> word; begun = true) {
-    if (begun && line.size() + 1 + word.size() > kColumns) {
-      out += line + '\n';
-      line = std::string(indent, ' ');
-      begun = false;
-    }
-    if (begun) line += ' ';
-    line += word;
-  }
-  return out + line + '\n';
 }
 
 std::string why(const WheelPlan& plan, const PlanChoice& choice) {
@@ -157,28 +140,45 @@ std::string because(const WheelPlan& plan) {
   return {};
 }
 
+/// The columns of the table but the last: as wide as what stands in them.
+constexpr std::size_t kPlanColumns = 5;
+using PlanRow = std::array<std::string, kPlanColumns + 1>;
+
+PlanRow row_of(const WheelPlan& plan, const PlanChoice& choice) {
+  PlanRow row = {std::string(to_string(choice.kind)),
+                 "-",
+                 "no tick",
+                 "-",
+                 "-",
+                 size_in_words(choice.bytes(plan.request.pending))};
+  if (choice.levels == 0) return row;
+  row[1] = choice.levels == 1 ? fmt::format("{}", choice.slots)
+                              : fmt::format("{} x {}", choice.levels, choice.slots);
+  row[2] = short_span(choice.late_by);
+  row[3] = rounded(choice.finest_slot);
+  if (choice.coarsest_slot > choice.finest_slot) row[3] += " to " + rounded(choice.coarsest_slot);
+  row[4] = choice.cascades_most == 0
+               ? "0"
+               : fmt::format("{} (max {})", rounded(choice.cascades), choice.cascades_most);
+  return row;
+}
+
 void print_table(const WheelPlan& plan) {
-  constexpr const char* kRow = "  {:<12} {:<9} {:<12} {:<18} {:<13} {}\n";
-  fmt::print(kRow, "", "slots", "late by", "timers in a slot", "cascades", "memory");
-  for (const PlanChoice& choice : plan.choices) {
-    std::string slots = "-";
-    std::string in_slot = "-";
-    std::string cascades = "-";
-    std::string late = "0";
-    if (choice.levels > 0) {
-      slots = choice.levels == 1 ? fmt::format("{}", choice.slots)
-                                 : fmt::format("{} x {}", choice.levels, choice.slots);
-      in_slot = rounded(choice.finest_slot);
-      if (choice.coarsest_slot > choice.finest_slot) {
-        in_slot += " to " + rounded(choice.coarsest_slot);
-      }
-      cascades = choice.cascades_most == 0
-                     ? "0"
-                     : fmt::format("{} (max {})", rounded(choice.cascades), choice.cascades_most);
-      late = short_span(choice.late_by);
+  std::vector<PlanRow> rows = {{"", "slots", "late by", "timers in a slot", "cascades", "memory"}};
+  for (const PlanChoice& choice : plan.choices) rows.push_back(row_of(plan, choice));
+  std::array<std::size_t, kPlanColumns> widths{};
+  std::size_t total = 2 + std::string_view("1023 MiB").size();
+  for (std::size_t i = 0; i < kPlanColumns; ++i) {
+    for (const PlanRow& row : rows) widths[i] = std::max(widths[i], row[i].size());
+    total += widths[i];
+  }
+  const std::size_t gap = total + 2 * kPlanColumns <= kColumns ? 2 : 1;
+  for (const PlanRow& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < kPlanColumns; ++i) {
+      line += fmt::format("{:<{}}", row[i], widths[i] + gap);
     }
-    fmt::print(kRow, to_string(choice.kind), slots, late, in_slot, cascades,
-               size_in_words(choice.bytes(plan.request.pending)));
+    fmt::print("{}{}\n", line, row.back());
   }
 }
 
@@ -246,7 +246,7 @@ void add_plan(CLI::App& program, int& status, const Connecting& connecting) {
       return;
     }
     if (const Result<void> result = run(*options); !result) {
-      print_error(fmt::format("carillon plan: {}", result.error().message));
+      print_long_error(fmt::format("carillon plan: {}", result.error().message));
       status = kUsage;
     }
   });

@@ -39,6 +39,8 @@ struct TraceSetup {
   Span tick = std::chrono::seconds(1);
   /// When all timers are scheduled, since the wheel's time began.
   Span start{};
+  /// Whether that is a time of day, and what follows is drawn as such.
+  bool time_of_day = false;
   std::vector<Span> delays;
 };
 

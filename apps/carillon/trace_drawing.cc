@@ -32,7 +32,10 @@ std::string trimmed(std::string line) {
 }  // namespace
 
 TraceDrawing::TraceDrawing(const Trace& trace, const TraceSetup& setup)
-    : trace_(trace), kind_(setup.kind), tick_(setup.tick) {
+    : trace_(trace),
+      kind_(setup.kind),
+      tick_(setup.tick),
+      time_of_day_(setup.time_of_day || kind_ == WheelKind::kClock || kind_ == WheelKind::kHours) {
   const WheelSnapshot snapshot = trace.snapshot();
   const std::size_t levels = std::min(trace.levels_in_use(), snapshot.levels.size());
   levels_above_ = snapshot.levels.size() - levels;
@@ -61,14 +64,16 @@ std::string TraceDrawing::length(Tick ticks) const {
 }
 
 std::string TraceDrawing::time(Tick tick) const {
-  if (kind_ == WheelKind::kHashed && tick_ % std::chrono::seconds(1) == Span::zero()) {
-    return span_in_seconds(tick_ * static_cast<std::int64_t>(tick));
+  if (!time_of_day_) {
+    return kind_ == WheelKind::kHashed && tick_ % std::chrono::seconds(1) == Span::zero()
+               ? span_in_seconds(tick_ * static_cast<std::int64_t>(tick))
+               : length(tick);
   }
-  if (kind_ != WheelKind::kClock && kind_ != WheelKind::kHours) return length(tick);
-  const Tick ms = kind_ == WheelKind::kClock ? tick : tick * 1'000;
+  const Span since = tick_ * static_cast<std::int64_t>(tick);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(since).count();
   std::string text =
       fmt::format("{:02}:{:02}:{:02}", ms / 3'600'000 % 24, ms / 60'000 % 60, ms / 1'000 % 60);
-  if (kind_ == WheelKind::kClock) text += fmt::format(".{:03}", ms % 1'000);
+  if (tick_ % std::chrono::seconds(1) != Span::zero()) text += fmt::format(".{:03}", ms % 1'000);
   if (ms >= 86'400'000) text.insert(0, fmt::format("{}d ", ms / 86'400'000));
   return text;
 }

@@ -62,6 +62,7 @@ class TraceDrawing {
   const Trace& trace_;
   WheelKind kind_;
   Span tick_;
+  bool time_of_day_;
   std::vector<Ring> rings_;
   // Levels that are there but hold nothing.
   std::size_t levels_above_ = 0;

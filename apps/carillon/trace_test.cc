@@ -165,6 +165,8 @@ TEST(TraceDrawing, IsNeverWiderThanATerminal) {
       setup.kind = kind;
       setup.slots = slots;
       setup.tick = kind == WheelKind::kHours ? Span(1s) : Span(1ms);
+      setup.start = slots == 8 ? Span(10h) : Span(0s);
+      setup.time_of_day = slots == 8;
       for (int i = 0; i < 26; ++i) setup.delays.push_back(1ms * (1 << i));
       Trace trace = make(setup);
       const TraceDrawing drawing(trace, setup);

@@ -147,6 +147,7 @@ Result<Traced> read(const TraceOptions& options) {
     auto start = parse_time(options.at);
     if (!start) return std::move(start).error();
     setup.start = *start;
+    setup.time_of_day = options.at.find(':') != std::string::npos;
   }
   if (!options.delays.empty()) setup.delays.clear();
   for (const std::string& text : options.delays) {
@@ -298,7 +299,7 @@ void add_trace(CLI::App& program, int& status, const Connecting& connecting) {
     }
     if (options->story.empty() && options->wheel.empty()) options->story = "a";
     if (const Result<void> result = run(*options); !result) {
-      print_error(fmt::format("carillon trace: {}", result.error().message));
+      print_long_error(fmt::format("carillon trace: {}", result.error().message));
       status = kUsage;
     }
   });

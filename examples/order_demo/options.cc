@@ -34,11 +34,11 @@ Options parse_options(int argc, char** argv) {
   bool no_kill = false;
 
   CLI::App app(
-      "The order scenario on a real carillon server: orders that lapse unless they are paid,\n"
-      "a kill -9 in the middle, and a count at the end.",
+      "The order scenario on a real carillon server: orders that lapse unless they are\n"
+      "paid, a kill -9 in the middle, and a count at the end.",
       "order_demo");
-  app.add_option("--server", server, "Server program (it is run as PROGRAM serve --data ...)")
-      ->capture_default_str();
+  app.add_option("--server", server, "Run as PROGRAM serve [carillon beside this one]")
+      ->type_name("PROGRAM");
   app.add_option("--orders", options.orders, "How many orders, 1 to 10000000")
       ->capture_default_str()
       ->check(CLI::Range(std::uint32_t{1}, std::uint32_t{10'000'000}));
@@ -50,11 +50,11 @@ Options parse_options(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{3600}));
   app.add_flag("--no-kill", no_kill, "Do not kill the server in the middle");
-  app.add_flag("--keep", options.keeps, "Leave the server running at the end, with its folder");
+  app.add_flag("--keep", options.keeps, "Leave the server running, and its folder");
   app.add_flag("--json", options.json, "Print one line of JSON instead of the table");
   app.footer(
-      "Exit status: 0 all is well; 1 a job was lost, early, twice without a cause, or the sum is\n"
-      "wrong; 2 a wrong command line; 3 the server could not be run.");
+      "Exit status: 0 all is well; 1 a job was lost, early, twice without a cause, or\n"
+      "the sum is wrong; 2 a wrong command line; 3 the server could not be run.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
