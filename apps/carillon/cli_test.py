@@ -2,8 +2,11 @@
 """The command line as a user meets it: every verb against a real server, and the exit statuses.
 
     python3 cli_test.py build/gcc-release/bin/carillon
+
+Long because all verbs share a server and its helpers.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -115,6 +118,29 @@ class Verbs(unittest.TestCase):
         status, out, _ = self.verb("ls")
         self.assertEqual(status, 0)
         self.assertRegex(out, r"(?m)^ +1 +1 +0 +0 +0 +0  ls-tube$")
+
+    def test_ls_does_not_count_itself(self):
+        for watchers in range(2):
+            with contextlib.ExitStack() as open_ones:
+                for _ in range(watchers):
+                    client = socket.socket(socket.AF_UNIX)
+                    open_ones.enter_context(client)
+                    client.settimeout(LIMIT_S)
+                    client.connect(self.socket)
+                    client.sendall(b"list-tube-used\r\n")
+                    self.assertTrue(client.recv(100).startswith(b"USING default"))
+                self.assertRegex(self.verb("ls")[1], rf"(?m) {watchers} +0  default$")
+
+    def test_what_is_not_there_is_named(self):
+        for words, named in [
+                (["peek", "999999"], "NOT_FOUND: there is no job 999999"),
+                (["peek", "--tube", "none", "--state", "buried"],
+                 "NOT_FOUND: there is no buried job in tube none"),
+                (["stats", "--tube", "none"], "NOT_FOUND: there is no tube none"),
+                (["stats", "--job", "999999"], "NOT_FOUND: there is no job 999999"),
+                (["reserve", "--tube", "none", "--tube", "nil"],
+                 "TIMED_OUT: no job was ready in none, nil")]:
+            self.assertEqual(self.verb(*words), (1, "", f"carillon {words[0]}: {named}\n"))
 
     def test_stats_of_server_and_tube(self):
         self.put("--tube", "stats-tube", "x")
@@ -237,6 +263,7 @@ class Verbs(unittest.TestCase):
             status, _, err = run("ls", "--server", address)
             self.assertEqual(status, 3)
             self.assertIn(address, err)
+            self.assertEqual("carillon serve starts one" in err, address == "127.0.0.1:1", err)
 
 
 class Nonsense(unittest.TestCase):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -97,7 +99,14 @@ BeanstalkClient connect(const Target& target) {
   std::optional<std::string> patience = said(target.of_verb.patience);
   if (!patience) patience = said(target.of_program.patience);
   const Span wait = span_of(patience.value_or(kDefaultPatience), "--patience");
-  return value_or_fail(BeanstalkClient::connect(*at, wait), kServerError);
+  Result<BeanstalkClient> client = BeanstalkClient::connect(*at, wait);
+  if (client) return std::move(*client);
+  std::string message = client.error().message;
+  const std::string refused = std::generic_category().message(ECONNREFUSED);
+  if (message.find(refused) != std::string::npos) {
+    message += "; does a server run there? carillon serve starts one";
+  }
+  throw Failure{kServerError, std::move(message)};
 }
 
 /// The failure that an answer is which was not hoped for: NOT_FOUND and the like with status 1,
@@ -113,11 +122,14 @@ Failure failure_of(const Answer& answer) {
   return {kServerError, fmt::format("the server answered nonsense: '{}'", answer.line)};
 }
 
-/// An answer whose first word is `word`; others are failures.
-Answer expect(Result<Answer> result, std::string_view word) {
+/// An answer whose first word is `word`; others are failures. `absent` says what is not there if
+/// the status is 1.
+Answer expect(Result<Answer> result, std::string_view word, const std::string& absent = {}) {
   Answer answer = value_or_fail(std::move(result), kServerError);
-  if (!answer.is(word)) throw failure_of(answer);
-  return answer;
+  if (answer.is(word)) return answer;
+  Failure failure = failure_of(answer);
+  if (failure.status == kNotFound && !absent.empty()) failure.message += ": " + absent;
+  throw failure;
 }
 
 void check_tube(const std::string& tube) {
@@ -213,11 +225,15 @@ struct Reserve {
     }
     if (ignore_default) expect(client.ask("ignore default"), "WATCHING");
     const std::string line = forever ? "reserve" : fmt::format("reserve-with-timeout {}", wait_s);
-    const Answer job = expect(client.ask_waiting(line, wait), "RESERVED");
+    const Answer job = expect(client.ask_waiting(line, wait), "RESERVED",
+                              fmt::format("no job was ready in {}", fmt::join(tubes, ", ")));
     // First what the caller came for: once deleted it exists nowhere else.
     print_job(job, json);
     if (!flush_output()) throw Failure{kServerError, "so the job is left with the server"};
-    if (remove) expect(client.ask(fmt::format("delete {}", job.id())), "DELETED");
+    if (remove) {
+      expect(client.ask(fmt::format("delete {}", job.id())), "DELETED",
+             fmt::format("job {}", job.id()));
+    }
   }
 };
 
@@ -255,14 +271,16 @@ struct Peek {
   void run() const {
     check_tube(tube);
     if (const std::optional<std::string> id = said(by_id)) {
-      const std::string line = fmt::format("peek {}", number_of(*id, "ID"));
+      const std::uint64_t number = number_of(*id, "ID");
       BeanstalkClient client = connect(target);
-      print_job(expect(client.ask(line), "FOUND"), json);
+      const std::string absent = fmt::format("there is no job {}", number);
+      print_job(expect(client.ask(fmt::format("peek {}", number)), "FOUND", absent), json);
       return;
     }
     BeanstalkClient client = connect(target);
     expect(client.ask("use " + tube), "USING");
-    print_job(expect(client.ask("peek-" + state), "FOUND"), json);
+    const std::string absent = fmt::format("there is no {} job in tube {}", state, tube);
+    print_job(expect(client.ask("peek-" + state), "FOUND", absent), json);
   }
 };
 
@@ -295,14 +313,18 @@ struct Stats {
 
   void run() const {
     std::string line = "stats";
+    std::string absent;
     if (const std::optional<std::string> tube = said(by_tube)) {
       check_tube(*tube);
       line = "stats-tube " + *tube;
+      absent = "there is no tube " + *tube;
     } else if (const std::optional<std::string> job = said(by_job)) {
-      line = fmt::format("stats-job {}", number_of(*job, "--job"));
+      const std::uint64_t number = number_of(*job, "--job");
+      line = fmt::format("stats-job {}", number);
+      absent = fmt::format("there is no job {}", number);
     }
     BeanstalkClient client = connect(target);
-    const auto fields = fields_of(expect(client.ask(line), "OK").body);
+    const auto fields = fields_of(expect(client.ask(line), "OK", absent).body);
     std::size_t width = 0;
     for (const auto& [name, value] : fields) width = std::max(width, name.size());
     for (const auto& [name, value] : fields) fmt::print("{:<{}}  {}\n", name, width, value);
@@ -330,6 +352,11 @@ struct List {
       const auto fields = fields_of(answer.body);
       std::vector<std::string> values;
       for (const char* key : kKeys) values.push_back(field(fields, key));
+      if (tube == "default") {
+        // This connection, like each new one, watches it: that is not what was asked.
+        const Result<std::uint64_t> watching = server::parse_count(values[4]);
+        if (watching && *watching > 0) values[4] = std::to_string(*watching - 1);
+      }
       fmt::print("{:>10} {:>10} {:>10} {:>10} {:>9} {:>8}  {}\n", values[0], values[1], values[2],
                  values[3], values[4], values[5], tube);
     }
