@@ -64,10 +64,11 @@ void add_orders(Table& table, const OrderBook& book) {
   table.row("orders, a job put for each", book.orders());
   table.row("  acknowledged by the server", book.put());
   table.row("  paid in time: job deleted", book.paid());
-  table.row("  unpaid: job came, order cancelled", book.cancelled(),
-            book.paid_too_late() > 0
-                ? fmt::format("{} paid too late", grouped(book.paid_too_late()))
-                : "");
+  table.row("  unpaid: job came, order cancelled", book.cancelled());
+  if (book.paid_too_late() > 0) {
+    table.row("    of them paid after that: too late", book.paid_too_late(),
+              "refused, not an error");
+  }
   table.row("  paid + cancelled = acknowledged", sum == book.put() ? "yes" : "NO");
 }
 
@@ -81,7 +82,9 @@ void add_judgement(Table& table, const Report& report, const OrderBook& book) {
   table.row("jobs that came twice without cause", book.violations(Violation::kTwice));
   if (report.outage) {
     table.row("jobs that came twice for the kill", book.redelivered() + book.second_copies(),
-              fmt::format("{} held then, {} put again", book.redelivered(), book.second_copies()));
+              "not errors:");
+    table.row("  a worker held it at the kill", book.redelivered(), "it is given out again");
+    table.row("  its put was cut off, and repeated", book.second_copies(), "both were stored");
   }
 }
 
@@ -105,6 +108,8 @@ void add_speed(Table& table, const Report& report, const OrderBook& book, const 
     table.row("puts per second, each synced to disk",
               grouped(static_cast<std::uint64_t>(puts_per_second(report, book))),
               fmt::format("over {}", in_words(report.put_time)));
+    table.line("    (beside the payments and workers, all from one client on this machine;");
+    table.line("    of puts alone there are more: README, Numbers)");
   }
   table.row("the whole run", in_words(report.run_time));
   table.line();
