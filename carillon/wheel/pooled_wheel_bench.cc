@@ -22,6 +22,7 @@
 #include "carillon/base/random.h"
 #include "carillon/wheel/hierarchical_wheel.h"
 #include "carillon/wheel/pooled_wheel.h"
+#include "carillon/wheel/wheel_bench_report.h"
 
 namespace carillon {
 namespace {
@@ -118,39 +119,6 @@ struct Workload {
 
   std::vector<Tick> delays;
   std::vector<std::uint32_t> order;
-};
-
-// The seconds that `phase` takes.
-template <class Phase>
-double timed(Phase&& phase) {
-  const auto begin = std::chrono::steady_clock::now();
-  phase();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// The time of one operation, over the iterations of a benchmark.
-class Report {
- public:
-  Report(benchmark::State& state, std::size_t operations)
-      : state_(state), operations_(static_cast<double>(operations)) {}
-
-  void add(double seconds) {
-    state_.SetIterationTime(seconds);
-    ns_.push_back(seconds * 1e9 / operations_);
-  }
-
-  // Google Benchmark prints the mean time of an iteration; of interest are these.
-  void finish(std::uint64_t checksum) {
-    std::sort(ns_.begin(), ns_.end());
-    state_.counters["median_ns"] = ns_[ns_.size() / 2];
-    state_.counters["min_ns"] = ns_.front();
-    state_.SetLabel("checksum " + std::to_string(checksum));
-  }
-
- private:
-  benchmark::State& state_;
-  double operations_;
-  std::vector<double> ns_;
 };
 
 constexpr auto kIgnore = [](std::size_t, Tick) {};

@@ -25,6 +25,7 @@
 #include "carillon/wheel/coarse_wheel.h"
 #include "carillon/wheel/hashed_wheel.h"
 #include "carillon/wheel/hierarchical_wheel.h"
+#include "carillon/wheel/wheel_bench_report.h"
 
 namespace carillon {
 namespace {
@@ -45,14 +46,6 @@ struct Workload {
   std::vector<std::uint32_t> order;
 };
 
-// The seconds that `phase` takes.
-template <class Phase>
-double timed(Phase&& phase) {
-  const auto begin = std::chrono::steady_clock::now();
-  phase();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 template <class Wheel>
 void schedule_all(Wheel& wheel, Workload& load) {
   for (std::size_t i = 0; i < load.delays.size(); ++i) {
@@ -66,31 +59,6 @@ void cancel_all(Wheel& wheel, Workload& load) {
     wheel.cancel(load.timers[i]);
   }
 }
-
-// The time of one operation, over the iterations of a benchmark.
-class Report {
- public:
-  Report(benchmark::State& state, std::size_t operations)
-      : state_(state), operations_(static_cast<double>(operations)) {}
-
-  void add(double seconds) {
-    state_.SetIterationTime(seconds);
-    ns_.push_back(seconds * 1e9 / operations_);
-  }
-
-  // Google Benchmark prints the mean time of an iteration; of interest are these.
-  void finish(std::uint64_t checksum) {
-    std::sort(ns_.begin(), ns_.end());
-    state_.counters["median_ns"] = ns_[ns_.size() / 2];
-    state_.counters["min_ns"] = ns_.front();
-    state_.SetLabel("checksum " + std::to_string(checksum));
-  }
-
- private:
-  benchmark::State& state_;
-  double operations_;
-  std::vector<double> ns_;
-};
 
 template <class Wheel>
 void w1_schedule(benchmark::State& state) {
