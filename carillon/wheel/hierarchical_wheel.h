@@ -74,6 +74,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/wheel/hook.h"
+#include "carillon/wheel/internal/destruction_watch.h"
 #include "carillon/wheel/internal/hook_list.h"
 #include "carillon/wheel/internal/slot_set.h"
 #include "carillon/wheel/levels.h"

@@ -11,6 +11,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/wheel/hook.h"
+#include "carillon/wheel/internal/destruction_watch.h"
 #include "carillon/wheel/internal/hook_list.h"
 #include "carillon/wheel/wheel_like.h"
 
@@ -270,25 +271,7 @@ AdvanceResult IntrusiveWheel<Wheel>::advance(Tick target, Sink&& sink, std::size
       return result;
     }
   }
-  // Tells us, and an advance() around us, that a sink has destroyed the wheel.
-  struct Watch {
-    explicit Watch(IntrusiveWheel& w) noexcept : wheel(w), outer(w.destroyed_) {
-      w.destroyed_ = &destroyed;
-    }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
-    ~Watch() {
-      if (!destroyed) {
-        wheel.destroyed_ = outer;
-      } else if (outer != nullptr) {
-        *outer = true;
-      }
-    }
-    IntrusiveWheel& wheel;
-    bool* outer;
-    bool destroyed = false;
-  };
-  Watch watch(*this);
+  const internal::DestructionWatch watch(destroyed_);
   for (;;) {
     if (!has_due()) {
       // Once `target` itself has expired nothing more is due, unless time ends there.
@@ -304,7 +287,7 @@ AdvanceResult IntrusiveWheel<Wheel>::advance(Tick target, Sink&& sink, std::size
     WheelHook& hook = Access::hook(*due_.next);
     forget(hook);
     sink(hook);
-    if (watch.destroyed) {
+    if (watch.destroyed()) {
       break;
     }
   }

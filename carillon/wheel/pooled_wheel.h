@@ -54,6 +54,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "carillon/wheel/internal/destruction_watch.h"
 #include "carillon/wheel/internal/pool_core.h"
 #include "carillon/wheel/snapshot.h"
 #include "carillon/wheel/wheel_like.h"
@@ -245,29 +246,7 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
                     (kQuietPayload && std::is_trivially_default_constructible_v<Payload>),
                 "an empty payload is not stored, so it must have nothing to do");
 
-  // While one is on the stack, the destructor tells it that the wheel is no more; so for the one
-  // around it.
-  class Watch {
-   public:
-    explicit Watch(BasicPooledWheel& wheel) noexcept : wheel_(wheel), outer_(wheel.destroyed_) {
-      wheel.destroyed_ = &destroyed_;
-    }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
-    ~Watch() {
-      if (!destroyed_) {
-        wheel_.destroyed_ = outer_;
-      } else if (outer_ != nullptr) {
-        *outer_ = true;
-      }
-    }
-    [[nodiscard]] bool destroyed() const noexcept { return destroyed_; }
-
-   private:
-    BasicPooledWheel& wheel_;
-    bool* outer_;
-    bool destroyed_ = false;
-  };
+  using Watch = internal::DestructionWatch;
 
   using Core::find;
   [[nodiscard]] Node* find(Handle handle) const noexcept {

@@ -102,25 +102,7 @@ AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
       return result;
     }
   }
-  // Tells us, and an advance() around us, that a sink has destroyed the wheel.
-  struct Watch {
-    explicit Watch(BasicHierarchicalWheel& w) noexcept : wheel(w), outer(w.destroyed_) {
-      w.destroyed_ = &destroyed;
-    }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
-    ~Watch() {
-      if (!destroyed) {
-        wheel.destroyed_ = outer;
-      } else if (outer != nullptr) {
-        *outer = true;
-      }
-    }
-    BasicHierarchicalWheel& wheel;
-    bool* outer;
-    bool destroyed = false;
-  };
-  Watch watch(*this);
+  const internal::DestructionWatch watch(destroyed_);
   for (;;) {
     if (!has_due()) {
       // Once `target` itself has expired nothing more is due, unless time ends there.
@@ -136,7 +118,7 @@ AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
     WheelHook& hook = Access::hook(*due_.next);
     forget(hook);
     sink(hook);
-    if (watch.destroyed) {
+    if (watch.destroyed()) {
       break;
     }
   }

@@ -117,7 +117,7 @@ AdvanceResult BasicPooledWheel<Payload, Shape>::advance(Tick target, Sink&& sink
       return result;
     }
   }
-  const Watch watch(*this);
+  const Watch watch(destroyed_);
   for (;;) {
     if (!this->has_due()) {
       // Once `target` itself has expired nothing more is due, unless time ends there.
@@ -161,7 +161,7 @@ template <class Payload, class Shape>
 void BasicPooledWheel<Payload, Shape>::clear() noexcept {
   doom_all();
   if constexpr (!kQuietPayload) {
-    const Watch watch(*this);
+    const Watch watch(destroyed_);
     destroy_doomed(&watch);
   }
 }
