@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The inside of a Timer: shards, and what they share.
+//
+// Where a timer is, and who may change that:
+//
+//     wheel ──due──> queued ──begin──> begun ──> done        (periodic: back into the wheel)
+//       │              │
+//     cancel         cancel
+//
+//   wheel   under the shard's lock.
+//   queued  its FiringRecord says kQueued. One compare-and-swap decides between the thread that
+//           begins it and those that cancel it or take it back; who wins owns the callback.
+//   begun   owned by the thread that runs it.
+//
+// A record is reached in two ways: by handle, through the shard's table, under its lock; and by its
+// Firing, without one. It is given back when its Firing is consumed.
+//
+// Missed wake-ups. The driver notes the epoch, says "any insert wakes me" (wake_before = kAlways),
+// then visits every shard under its lock, says what it will wake for, and sleeps unless the epoch
+// has moved. A producer inserts under the lock, then reads wake_before. If the driver's visit came
+// after the insert, it has seen it. Otherwise the lock orders the driver's kAlways before the
+// producer's read, which therefore sees kAlways or what the driver will sleep until; either makes
+// it move the epoch if that is later than its deadline. core_explorer_test.cc tries all
+// interleavings.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "carillon/timer/internal/futex.h"
+#include "carillon/timer/internal/spin_lock.h"
+#include "carillon/timer/timer.h"
+#include "carillon/wheel/internal/reciprocal.h"
+#include "carillon/wheel/pooled_wheel.h"
+
+namespace carillon::internal {
+
+using TimerWheel = PooledWheel<TimerCallback>;
+
+enum class FiringState : std::uint8_t { kQueued, kBegun, kCancelled, kDone };
+
+// A callback that has left its wheel, and whose Firing has not been consumed.
+struct FiringRecord {
+  TimerCallback callback;
+  Shard* shard = nullptr;
+  WheelHandle timer;  // The name that handles know it by.
+  Tick deadline = 0;
+  std::atomic<FiringState> state{FiringState::kDone};
+  bool in_table = false;
+  FiringRecord* next_in_table = nullptr;
+  FiringRecord* next_free = nullptr;  // And in Shard::finished.
+};
+
+// The records of a shard, found by handle. Under its lock.
+class FiringTable {
+ public:
+  // Has memory for `count` more. May throw std::bad_alloc.
+  void reserve(std::size_t count);
+  // Pre: reserved.
+  FiringRecord& add(WheelHandle timer) noexcept;
+  [[nodiscard]] FiringRecord* find(WheelHandle timer) const noexcept;
+  // It can no longer be found.
+  void hide(FiringRecord& record) noexcept;
+  // It can be used again. Pre: hidden.
+  void give_back(FiringRecord& record) noexcept {
+    record.next_free = free_;
+    free_ = &record;
+    ++free_count_;
+  }
+  // Calls `visit(FiringRecord&)` for each that can be found; it may hide that one.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (FiringRecord* record : heads_) {
+      while (record != nullptr) {
+        FiringRecord* const next = record->next_in_table;
+        visit(*record);
+        record = next;
+      }
+    }
+  }
+  void clear() noexcept;
+
+ private:
+  [[nodiscard]] std::size_t head_of(WheelHandle timer) const noexcept {
+    return timer.index & (heads_.size() - 1);
+  }
+
+  std::vector<FiringRecord*> heads_;  // A power of two.
+  std::vector<std::unique_ptr<FiringRecord[]>> blocks_;
+  std::size_t capacity_ = 0;
+  FiringRecord* free_ = nullptr;
+  std::size_t free_count_ = 0;
+};
+
+// What lies in the wheel for a timer whose callback lies in Shard::parked: one that was due, waited
+// for a thread, and was taken back by reschedule(), so that its handle is not that of its entry.
+struct ParkedRef {
+  WheelHandle name;
+  void operator()() const noexcept {}
+};
+struct ParkedTimer {
+  TimerCallback callback;
+  WheelHandle entry;
+};
+
+struct HandleHash {
+  std::size_t operator()(WheelHandle handle) const noexcept {
+    return (std::uint64_t{handle.generation} << 32 | handle.index) * 0x9e3779b97f4a7c15U >> 16;
+  }
+};
+
+struct alignas(64) Shard {
+  using Kind = TimerHandle::Kind;
+
+  SpinLock mutex;
+
+  // Guarded by mutex. Which of the Timers that have used this memory does now; 0 is none.
+  std::uint32_t life CARILLON_GUARDED_BY(mutex) = 0;
+  // False: refuses what is scheduled.
+  bool open CARILLON_GUARDED_BY(mutex) = false;
+  // Null: nothing has been scheduled here yet, or it is stopped.
+  std::unique_ptr<TimerWheel> wheel CARILLON_GUARDED_BY(mutex);
+  std::uint64_t scheduled CARILLON_GUARDED_BY(mutex) = 0;
+  std::uint64_t cancelled CARILLON_GUARDED_BY(mutex) = 0;
+  std::uint64_t rejected CARILLON_GUARDED_BY(mutex) = 0;
+  std::uint64_t dropped CARILLON_GUARDED_BY(mutex) = 0;
+  FiringTable firings CARILLON_GUARDED_BY(mutex);
+  std::unordered_map<WheelHandle, ParkedTimer, HandleHash> parked CARILLON_GUARDED_BY(mutex);
+
+  // Constant.
+  Core* core = nullptr;
+
+  // Low half: records that are queued. High half: records whose Firing has not been consumed, and
+  // one for the Timer.
+  static constexpr std::uint64_t kOneQueued = 1;
+  static constexpr std::uint64_t kOneHeld = std::uint64_t{1} << 32;
+  alignas(64) std::atomic<std::uint64_t> flight{0};
+  std::atomic<std::uint64_t> exceptions{0};
+  // Records whose Firing has been consumed, to be given back under the lock.
+  std::atomic<FiringRecord*> finished{nullptr};
+
+  TimerHandle schedule(Tick deadline, TimerCallback&& callback);
+  CancelResult cancel(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
+  // `delay` from now; or at `deadline`, if there is one.
+  RescheduleResult reschedule(std::uint32_t in_life, Kind kind, WheelHandle timer, Span delay,
+                              const Instant* deadline);
+  TimerState state(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
+
+  // Takes at most `most` timers that are due at `target` out of the wheel; their Firings are added
+  // to `out`. Returns whether more are due then.
+  bool take_due(Tick target, std::size_t most, std::vector<Firing>& out);
+  // The earliest deadline of the wheel; nothing if it is empty. If that is later than `now`, the
+  // wheel is told the time.
+  std::optional<Tick> next_deadline(Tick now);
+
+  // Refuses what comes, cancels all that has not begun; adds it to `out`.
+  void close(std::vector<UnfiredTimer>& out);
+  // Has a callback begun and not ended?
+  [[nodiscard]] bool has_begun() noexcept;
+
+  // Takes the callback of a record that is queued, so that it is never run; false if it has begun.
+  bool take_back(FiringRecord& record, TimerCallback& callback) noexcept CARILLON_REQUIRES(mutex);
+
+  [[nodiscard]] std::size_t pending() noexcept;
+  void add_to(TimerStats& stats) noexcept;
+
+ private:
+  [[nodiscard]] std::size_t pending_locked() const noexcept CARILLON_REQUIRES(mutex) {
+    return (wheel ? wheel->size() : 0) + static_cast<std::uint32_t>(flight.load());
+  }
+  void give_back_finished() noexcept CARILLON_REQUIRES(mutex);
+  CancelResult cancel_elsewhere(WheelHandle timer, TimerCallback& doomed) noexcept
+      CARILLON_REQUIRES(mutex);
+  RescheduleResult reschedule_elsewhere(WheelHandle timer, Tick deadline) CARILLON_REQUIRES(mutex);
+};
+
+// What a Timer has while it lives.
+struct TimerLife {
+  TimerOptions options;
+  std::shared_ptr<Executor> executor;
+
+  // Guards the start and the end of the driver's thread.
+  std::mutex mutex;
+  std::thread driver;
+  std::thread::id driver_id;  // Set by that thread.
+  bool stopped = false;
+
+  // The driver's own.
+  std::vector<Firing> batch;
+  std::size_t handed_over = 0;  // Of the batch.
+  std::array<std::optional<Tick>, TimerOptions::kMaxShards> next;
+};
+
+// The memory of a Timer. It is given to another one later, and never back to the system.
+struct Core final : RoomListener {
+  // What wake_before may be besides a tick: any insert wakes the driver,
+  static constexpr Tick kAlways = kLastTick;
+  // or none, since it waits for something else.
+  static constexpr Tick kNever = 0;
+
+  Core() noexcept;
+
+  // A core for a Timer. May throw.
+  static Core& open(TimerOptions&& options);
+  std::vector<UnfiredTimer> stop();
+  // The Timer is gone. Pre: stopped.
+  void release() noexcept;
+
+  // ---- time. Constant while it is open.
+  ClockKind clock_kind = ClockKind::kSteady;
+  const Clock* custom_clock = nullptr;
+  std::uint64_t tick_ns = 1;
+  Reciprocal by_tick;
+  std::size_t shard_count = 1;
+  std::uint32_t life_number = 0;
+  std::unique_ptr<TimerLife> life;
+
+  [[nodiscard]] Instant now() const noexcept;
+  // Not before now, and later by a microsecond at most: cheaper than now().
+  [[nodiscard]] Instant now_or_later() const noexcept;
+  // The tick at which `deadline` is due: rounded up, so never early.
+  [[nodiscard]] Tick tick_of(Instant deadline) const noexcept {
+    const auto nanos = deadline.time_since_epoch().count();
+    if (nanos <= 0) {
+      return 0;
+    }
+    if (deadline == Instant::max()) {
+      return kLastTick;
+    }
+    const auto count = static_cast<std::uint64_t>(nanos);
+    const std::uint64_t whole = by_tick.divide(count);
+    return whole + (whole * tick_ns != count ? 1 : 0);
+  }
+  // The tick that has been reached: rounded down.
+  [[nodiscard]] Tick reached(Instant instant) const noexcept {
+    const auto nanos = instant.time_since_epoch().count();
+    return nanos <= 0 ? 0 : by_tick.divide(static_cast<std::uint64_t>(nanos));
+  }
+  // When something is due that is scheduled now: one of no delay at the next tick.
+  [[nodiscard]] Tick tick_after(Span delay) const noexcept {
+    const Instant present = now_or_later();
+    return delay > Span::zero() ? tick_of(saturating_add(present, delay)) : reached(present) + 1;
+  }
+  // When `tick` begins.
+  [[nodiscard]] Instant begin_of(Tick tick) const noexcept {
+    std::uint64_t nanos = 0;
+    if (__builtin_mul_overflow(tick, tick_ns, &nanos) ||
+        nanos > static_cast<std::uint64_t>(Span::max().count())) {
+      return Instant::max();
+    }
+    return Instant(Span(static_cast<Span::rep>(nanos)));
+  }
+
+  // ---- producers
+  [[nodiscard]] Shard& home_shard() noexcept;
+  // A timer has been put into a wheel.
+  void note_deadline(Tick deadline) noexcept {
+    if (deadline < wake_before.load(std::memory_order_acquire)) [[unlikely]] {
+      wake_for(deadline);
+    }
+  }
+  // Starts the driver's thread, unless it runs. May throw std::system_error.
+  void ensure_started();
+
+  // ---- the driver
+  void drive() noexcept;
+  // Instead of that, on whatever thread. A callback may destroy the Timer.
+  void poll(Instant now);
+  // A turn of the driver: hands over what is due at `now`. Returns what wake_before is to be.
+  Tick turn(Tick now);
+  // The driver looks at everything again.
+  void wake() noexcept;
+  void on_room() noexcept override { wake(); }
+
+  // ---- firings
+  static Firing make_firing(FiringRecord& record) noexcept { return Firing(&record); }
+  static void run(FiringRecord& record) noexcept;
+  static void drop(FiringRecord& record) noexcept;
+  // Is this thread in a callback of this Timer?
+  [[nodiscard]] bool in_callback() const noexcept;
+
+  static TimerHandle refuse(Refusal refusal) noexcept { return TimerHandle(refusal); }
+  static TimerHandle make_handle(Shard& shard, std::uint32_t in_life, TimerHandle::Kind kind,
+                                 WheelHandle timer) noexcept {
+    return {&shard, in_life, kind, timer};
+  }
+
+  // A line that the driver writes, twice a turn, and producers read.
+  alignas(64) std::atomic<Tick> wake_before{kAlways};
+
+  // Moved by whoever wants the driver to look again; it sleeps on it.
+  alignas(64) std::atomic<std::uint32_t> epoch{0};
+  std::atomic<std::uint32_t> asleep{0};
+  std::atomic<bool> quit{false};
+  enum Stage : std::uint32_t { kOpen, kStopping, kStopped };
+  std::atomic<std::uint32_t> stage{kOpen};
+  std::atomic<std::uint64_t> wakeups{0};
+  std::atomic<std::uint64_t> executor_full{0};
+  std::atomic<bool> exception_told{false};
+  // So many wait on ended_epoch for callbacks to end.
+  std::atomic<std::uint32_t> awaiting{0};
+  std::atomic<std::uint32_t> ended_epoch{0};
+  // By the Timer, by its driver's thread, by each shard whose `flight` is held: while there is one,
+  // this is not given to another Timer.
+  std::atomic<std::uint32_t> holds{0};
+
+  std::array<Shard, TimerOptions::kMaxShards> shards;
+
+  Core* next_free = nullptr;
+
+ private:
+  void wake_for(Tick deadline) noexcept;
+  bool hand_over();
+  void sleep_until(Tick tick, std::uint32_t epoch_seen) noexcept;
+  void await_callbacks() noexcept;
+  void report(Shard& shard) noexcept;
+  static void consume(FiringRecord& record) noexcept;
+  static void let_go(Shard& shard) noexcept;
+  void drop_hold() noexcept;
+};
+
+}  // namespace carillon::internal

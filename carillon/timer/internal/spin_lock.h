@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The lock of a shard of a Timer. It is held for some ten nanoseconds by a thread that schedules or
+// cancels, and for some microseconds by the driver; so who finds it taken spins, then yields, then
+// sleeps a little, in case the holder has been suspended, or has a lower real-time priority than
+// the waiter. To lock it is one atomic exchange, to unlock it is a store.
+
+#include <atomic>
+#include <cstdint>
+
+#include "carillon/base/mutex.h"
+
+namespace carillon::internal {
+
+class CARILLON_THREAD_ANNOTATION(capability("mutex")) SpinLock {
+ public:
+  void lock() noexcept CARILLON_THREAD_ANNOTATION(acquire_capability()) {
+    if (taken_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]] {
+      wait();
+    }
+  }
+  void unlock() noexcept CARILLON_THREAD_ANNOTATION(release_capability()) {
+    taken_.store(0, std::memory_order_release);
+  }
+  // In the child of a fork, where the holder is no more.
+  void reset() noexcept { taken_.store(0, std::memory_order_relaxed); }
+
+ private:
+  void wait() noexcept;
+
+  std::atomic<std::uint32_t> taken_{0};
+};
+
+class CARILLON_THREAD_ANNOTATION(scoped_lockable) SpinLockHold {
+ public:
+  explicit SpinLockHold(SpinLock& lock) noexcept
+      CARILLON_THREAD_ANNOTATION(acquire_capability(lock))
+      : lock_(lock) {
+    lock_.lock();
+  }
+  ~SpinLockHold() CARILLON_THREAD_ANNOTATION(release_capability()) { lock_.unlock(); }
+  SpinLockHold(const SpinLockHold&) = delete;
+  SpinLockHold& operator=(const SpinLockHold&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace carillon::internal

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// A callable that is moved and never copied, so that it may own what cannot be copied: what a
+/// Timer runs. libstdc++ 12 has no std::move_only_function.
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "carillon/base/check.h"
+
+namespace carillon {
+
+template <class Signature>
+class UniqueFunction;
+
+/// A callable of signature `R(A...)`, or nothing.
+///
+/// Lifetime: owns the callable, and destroys it when it is destroyed or assigned to.
+/// Errors:   to call an empty one is a bug and stops the program. What the callable throws passes
+///           through.
+/// Cost:     32 bytes. A callable of at most kInlineSize bytes that moves without throwing lies
+///           inside; others are allocated once, when it is made. A move copies 32 bytes, and calls
+///           the move constructor of a callable inside that is not trivially copyable.
+template <class R, class... A>
+class UniqueFunction<R(A...)> {
+ public:
+  static constexpr std::size_t kInlineSize = 24;
+
+  /// Does a callable of type F lie inside?
+  template <class F>
+  static constexpr bool kFits = sizeof(F) <= kInlineSize && alignof(F) <= alignof(void*) &&
+                                std::is_nothrow_move_constructible_v<F>;
+
+  UniqueFunction() noexcept = default;
+
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
+             std::is_invocable_r_v<R, std::decay_t<F>&, A...>)
+  UniqueFunction(F&& callable) {  // NOLINT(google-explicit-constructor): it stands for the callable
+    using Target = std::decay_t<F>;
+    if constexpr (kFits<Target>) {
+      ::new (static_cast<void*>(storage_)) Target(std::forward<F>(callable));
+    } else {
+      auto* target = new Target(std::forward<F>(callable));
+      std::memcpy(storage_, &target, sizeof(target));
+    }
+    operations_ = &kOperations<Target>;
+  }
+
+  UniqueFunction(UniqueFunction&& other) noexcept { take(other); }
+  UniqueFunction& operator=(UniqueFunction&& other) noexcept {
+    if (this != &other) {
+      reset();
+      take(other);
+    }
+    return *this;
+  }
+  UniqueFunction(const UniqueFunction&) = delete;
+  UniqueFunction& operator=(const UniqueFunction&) = delete;
+  ~UniqueFunction() { reset(); }
+
+  /// Destroys the callable, if there is one.
+  void reset() noexcept {
+    if (operations_ != nullptr && operations_->destroy != nullptr) {
+      std::exchange(operations_, nullptr)->destroy(storage_);
+    }
+    operations_ = nullptr;
+  }
+
+  explicit operator bool() const noexcept { return operations_ != nullptr; }
+
+  R operator()(A... arguments) {
+    CARILLON_CHECK(operations_ != nullptr, "an empty UniqueFunction was called");
+    return operations_->invoke(storage_, std::forward<A>(arguments)...);
+  }
+
+  /// The callable, if it is a `T`; null otherwise.
+  template <class T>
+  [[nodiscard]] T* target() noexcept {
+    return operations_ == &kOperations<T> ? address<T>(storage_) : nullptr;
+  }
+
+ private:
+  struct Operations {
+    R (*invoke)(std::byte*, A&&...);
+    // Null: to copy the bytes does it.
+    void (*relocate)(std::byte* from, std::byte* to) noexcept;
+    // Null: there is nothing to do.
+    void (*destroy)(std::byte*) noexcept;
+  };
+
+  template <class T>
+  static T* address(std::byte* storage) noexcept {
+    if constexpr (kFits<T>) {
+      return std::launder(reinterpret_cast<T*>(storage));
+    } else {
+      T* target = nullptr;
+      std::memcpy(&target, storage, sizeof(target));
+      return target;
+    }
+  }
+
+  template <class T>
+  static R invoke(std::byte* storage, A&&... arguments) {
+    return std::invoke(*address<T>(storage), std::forward<A>(arguments)...);
+  }
+  template <class T>
+  static void relocate(std::byte* from, std::byte* to) noexcept {
+    T* source = address<T>(from);
+    ::new (static_cast<void*>(to)) T(std::move(*source));
+    source->~T();
+  }
+  template <class T>
+  static void destroy(std::byte* storage) noexcept {
+    if constexpr (kFits<T>) {
+      address<T>(storage)->~T();
+    } else {
+      delete address<T>(storage);
+    }
+  }
+
+  template <class T>
+  static constexpr Operations make_operations() noexcept {
+    Operations operations{&invoke<T>, nullptr, nullptr};
+    if constexpr (kFits<T> && !std::is_trivially_copyable_v<T>) {
+      operations.relocate = &relocate<T>;
+    }
+    if constexpr (!kFits<T> || !std::is_trivially_destructible_v<T>) {
+      operations.destroy = &destroy<T>;
+    }
+    return operations;
+  }
+  // One for each type; not one for each alike, so that its address tells the type.
+  template <class T>
+  static inline const Operations kOperations = make_operations<T>();
+
+  void take(UniqueFunction& other) noexcept {
+    operations_ = std::exchange(other.operations_, nullptr);
+    if (operations_ != nullptr && operations_->relocate != nullptr) {
+      operations_->relocate(other.storage_, storage_);
+    } else {
+      std::memcpy(storage_, other.storage_, kInlineSize);
+    }
+  }
+
+  alignas(void*) std::byte storage_[kInlineSize] = {};
+  const Operations* operations_ = nullptr;
+};
+
+}  // namespace carillon
