@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 
 #include "bench/common/interrupt.h"
+#include "bench/common/json_line.h"
 
 namespace carillon::bench {
 namespace {
@@ -35,7 +35,15 @@ std::string json_object(const std::vector<std::pair<std::string, double>>& field
   return out + '}';
 }
 
-std::string json_line(const Measurement& m, const Environment& e) {
+double median_of(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+std::string to_json(const Measurement& m, const Environment& e) {
   std::string line = fmt::format(
       R"({{"date":{},"commit":{},"cpu":{},"compiler":{},"preset":{},"build_type":{},)"
       R"("filesystem":{},"load_before":{},"bench":{},"cell":{},"peer":{},"rep":{},)"
@@ -55,68 +63,6 @@ std::string json_line(const Measurement& m, const Environment& e) {
   return line + "}\n";
 }
 
-// Reads what json_line() writes, and only that: fields by name, no nesting but one.
-class JsonLine {
- public:
-  explicit JsonLine(std::string_view line) : line_(line) {}
-
-  [[nodiscard]] std::string text(std::string_view name) const {
-    std::string_view rest = after(name);
-    std::string text;
-    if (rest.empty() || rest[0] != '"') refuse(name);
-    for (rest.remove_prefix(1); !rest.empty() && rest[0] != '"'; rest.remove_prefix(1)) {
-      if (rest[0] == '\\') rest.remove_prefix(1);
-      if (!rest.empty()) text += rest[0];
-    }
-    return text;
-  }
-  [[nodiscard]] double number(std::string_view name) const {
-    return number_at(after(name)).value_or(std::nan(""));
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, double>> numbers(std::string_view name) const {
-    std::string_view rest = after(name);
-    rest = rest.substr(0, rest.find('}'));
-    std::vector<std::pair<std::string, double>> fields;
-    for (std::size_t at = rest.find('"'); at != std::string_view::npos; at = rest.find('"')) {
-      rest.remove_prefix(at + 1);
-      const std::size_t end = rest.find("\":");
-      if (end == std::string_view::npos) refuse(name);
-      const std::string_view field = rest.substr(0, end);
-      rest.remove_prefix(end + 2);
-      if (const auto value = number_at(rest)) fields.emplace_back(field, *value);
-    }
-    return fields;
-  }
-
- private:
-  [[noreturn]] void refuse(std::string_view name) const {
-    throw BenchError(fmt::format("not a line of results: no {} in {:.60}", name, line_));
-  }
-  [[nodiscard]] std::string_view after(std::string_view name) const {
-    const std::string key = fmt::format("\"{}\":", name);
-    const std::size_t at = line_.find(key);
-    if (at == std::string_view::npos) refuse(name);
-    return line_.substr(at + key.size());
-  }
-  // Nothing for null.
-  static std::optional<double> number_at(std::string_view text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc()) return std::nullopt;
-    return value;
-  }
-
-  std::string_view line_;
-};
-
-double median_of(std::vector<double>& values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-}  // namespace
-
 std::optional<double> Measurement::value(std::string_view metric) const noexcept {
   for (const auto& [name, number] : values) {
     if (name == metric) return number;
@@ -133,6 +79,18 @@ Summary summarize(std::vector<double> values) {
   for (double& value : values) value = std::abs(value - summary.median);
   summary.mad = median_of(values);
   return summary;
+}
+
+Measurement measurement_of(const JsonLine& line) {
+  Measurement m;
+  m.bench = line.text("bench");
+  m.cell = line.text("cell");
+  m.peer = line.text("peer");
+  m.rep = static_cast<int>(line.number("rep"));
+  m.params = line.numbers("params");
+  m.values = line.numbers("values");
+  if (line.has("curve")) m.curve = line.pairs("curve");
+  return m;
 }
 
 double percentile(const std::vector<std::int64_t>& sorted, double share) {
@@ -214,22 +172,14 @@ void Ledger::read_json(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) throw BenchError(fmt::format("cannot read {}", file.string()));
   for (std::string line; std::getline(in, line);) {
-    const JsonLine json(line);
-    Measurement m;
-    m.bench = json.text("bench");
-    m.cell = json.text("cell");
-    m.peer = json.text("peer");
-    m.rep = static_cast<int>(json.number("rep"));
-    m.params = json.numbers("params");
-    m.values = json.numbers("values");
-    add(std::move(m));
+    add(measurement_of(JsonLine(line)));
   }
 }
 
 void Ledger::append_json(const std::filesystem::path& file, const Environment& environment) const {
   std::filesystem::create_directories(file.parent_path());
   std::ofstream out(file, std::ios::app);
-  for (const Measurement& measurement : measurements_) out << json_line(measurement, environment);
+  for (const Measurement& measurement : measurements_) out << to_json(measurement, environment);
   out.flush();
   if (!out) throw BenchError(fmt::format("cannot write {}", file.string()));
 }

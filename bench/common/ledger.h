@@ -17,6 +17,8 @@
 
 namespace carillon::bench {
 
+class JsonLine;
+
 /// One run of one peer: a JSON line.
 struct Measurement {
   std::string bench;  ///< "put", "W1".
@@ -30,6 +32,13 @@ struct Measurement {
 
   [[nodiscard]] std::optional<double> value(std::string_view metric) const noexcept;
 };
+
+/// A line of JSON, its newline included.
+[[nodiscard]] std::string to_json(const Measurement& measurement, const Environment& environment);
+
+/// What to_json() wrote: of it bench, cell, peer, rep, params, values and curve. Throws BenchError
+/// if the line is not of that kind.
+[[nodiscard]] Measurement measurement_of(const JsonLine& line);
 
 /// Median and spread of one metric over repetitions.
 struct Summary {
@@ -82,8 +91,8 @@ class Ledger {
                                             std::string_view metric, std::string_view subject,
                                             std::string_view rival) const;
 
-  /// Adds what append_json() wrote; of each line bench, cell, peer, rep, params and values. Throws
-  /// BenchError if the file cannot be read or a line is not of that kind.
+  /// Adds what append_json() wrote, by measurement_of(). Throws BenchError if the file cannot be
+  /// read or a line is not of that kind.
   void read_json(const std::filesystem::path& file);
 
   /// Appends one JSON line for each measurement. Throws BenchError if the file cannot be written.

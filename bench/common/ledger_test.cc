@@ -9,6 +9,8 @@
 #include <limits>
 
 #include "bench/common/interrupt.h"
+#include "bench/common/json_line.h"
+#include "bench/common/lateness.h"
 #include "bench/common/targets.h"
 
 namespace carillon::bench {
@@ -74,6 +76,7 @@ TEST(Ledger, ReadsWhatItWrote) {
   m.values.emplace_back("bytes", -1e-7);
   m.values.emplace_back("never", std::numeric_limits<double>::infinity());
   m.params = {{"n", 1'000}};
+  m.curve = {{0, 0.5}, {0.99, 2}};
   written.add(m);
   written.append_json(file, Environment());
   Ledger read;
@@ -86,6 +89,7 @@ TEST(Ledger, ReadsWhatItWrote) {
   EXPECT_EQ(back.peer, m.peer);
   EXPECT_EQ(back.rep, 3);
   EXPECT_EQ(back.params, m.params);
+  EXPECT_EQ(back.curve, m.curve);
   EXPECT_EQ(back.value("ns"), 12.25);
   EXPECT_EQ(back.value("bytes"), -1e-7);
   EXPECT_EQ(back.value("never"), std::nullopt) << "JSON knows no infinity";
@@ -93,6 +97,29 @@ TEST(Ledger, ReadsWhatItWrote) {
   EXPECT_THROW(read.read_json(file), BenchError);
   std::filesystem::remove(file);
   EXPECT_THROW(read.read_json(file), BenchError);
+}
+
+TEST(JsonLine, ReadsArraysAndRefusesWhatIsNone) {
+  const JsonLine line(R"({"late":[1,-2.5],"none":[],"pairs":[],"open":[1,2})");
+  EXPECT_EQ(line.array("late"), (std::vector<double>{1, -2.5}));
+  EXPECT_TRUE(line.array("none").empty());
+  EXPECT_TRUE(line.pairs("pairs").empty());
+  EXPECT_THROW(static_cast<void>(line.array("open")), BenchError);
+  EXPECT_THROW(static_cast<void>(line.pairs("late")), BenchError);
+  EXPECT_FALSE(line.has("curve"));
+}
+
+TEST(Lateness, CountsWhatIsEarly) {
+  Measurement m;
+  std::vector<std::int64_t> late(1'000, 2'000'000);
+  late[0] = -1;
+  late[999] = 5'000'000;
+  add_lateness(m, late);
+  EXPECT_EQ(m.value("early"), 1);
+  EXPECT_EQ(m.value("p50_ms"), 2);
+  EXPECT_EQ(m.value("p999_ms"), 2);
+  EXPECT_EQ(m.value("max_ms"), 5);
+  EXPECT_EQ(m.curve.back(), (std::pair<double, double>(1, 5)));
 }
 
 TEST(Targets, TheRivalMayBeMeasuredElsewhere) {

@@ -12,7 +12,7 @@ void alternate(const Options& options, Ledger& ledger, int reps, std::string_vie
                const std::function<Measurement(std::string_view)>& run) {
   std::vector<std::string_view> present;
   for (const std::string_view peer : peers) {
-    if (!options.wants_peer(peer)) continue;
+    if (!options.wants_name(peer)) continue;
     const std::string missing = why_missing(peer, options.surroundings);
     if (missing.empty()) {
       present.push_back(peer);

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "bench/common/interrupt.h"
+#include "bench/common/lateness.h"
 #include "bench/server/load.h"
 #include "bench/server/workloads.h"
 #include "carillon/base/clock.h"
@@ -154,34 +155,16 @@ LoadOutcome run_schedule(Schedule& schedule, int workers, const ServerProcess& s
   return outcome;
 }
 
-// Quantiles for the plot, dense where the tail is.
-std::vector<std::pair<double, double>> curve_of(const std::vector<std::int64_t>& sorted) {
-  std::vector<std::pair<double, double>> curve;
-  for (double rest = 1; rest > 1e-5; rest /= 1.25) {
-    curve.emplace_back(1 - rest, percentile(sorted, 1 - rest) / 1e6);
-  }
-  curve.emplace_back(1.0, static_cast<double>(sorted.back()) / 1e6);
-  return curve;
-}
-
-void add_lateness(Measurement& m, const Schedule& schedule, const LoadOutcome& outcome) {
-  const std::vector<std::int64_t> late = schedule.lateness_from_sent();
+void add_outcome(Measurement& m, const Schedule& schedule, const LoadOutcome& outcome) {
   const std::vector<std::int64_t> late_from_ack = schedule.lateness_from_acknowledged();
-  const auto early =
-      std::count_if(late.begin(), late.end(), [](std::int64_t ns) { return ns < 0; });
   const auto add = [&m](std::string name, double value) {
     m.values.emplace_back(std::move(name), value);
   };
-  add("p50_ms", percentile(late, 0.5) / 1e6);
-  add("p99_ms", percentile(late, 0.99) / 1e6);
-  add("p999_ms", percentile(late, 0.999) / 1e6);
-  add("max_ms", static_cast<double>(late.back()) / 1e6);
+  add_lateness(m, schedule.lateness_from_sent());
   add("p99_from_ack_ms", percentile(late_from_ack, 0.99) / 1e6);
-  add("early", static_cast<double>(early));
   add("twice", static_cast<double>(schedule.duplicates()));
   add("server_cpu_us_per_job", outcome.server_us_per_job());
   add("client_cpu_us_per_job", outcome.client_us_per_job());
-  m.curve = curve_of(late);
 }
 
 Measurement measure_lateness(std::string_view peer, const Options& options) {
@@ -195,7 +178,7 @@ Measurement measure_lateness(std::string_view peer, const Options& options) {
               {"delay_s", schedule.delay_s()},
               {"putters", kPutters},
               {"workers", kWorkers}};
-  add_lateness(m, schedule, outcome);
+  add_outcome(m, schedule, outcome);
   return m;
 }
 
@@ -239,7 +222,7 @@ Measurement measure_one_worker(std::string_view peer, const Options& options) {
               {"pace_after_per_s", pace_after},
               {"achieved_per_s", achieved},
               {"of_allowed", achieved / std::min(offered, allowed)}};
-  add_lateness(m, schedule, outcome);
+  add_outcome(m, schedule, outcome);
   return m;
 }
 

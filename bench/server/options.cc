@@ -54,10 +54,6 @@ constexpr Scale kCheckScale = {
     .one_worker_ready_jobs = 2'000,
 };
 
-constexpr std::string_view kFooter =
-    "The workloads and what they are to reach: docs/internals/benchmarks.md.\n"
-    "Exit status: 0 all is well; 1 --check found something short of its target; 2 it did not run.";
-
 std::filesystem::path folder_of_this_program() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -71,22 +67,7 @@ std::filesystem::path default_dir() {
   return "/var/tmp";
 }
 
-[[noreturn]] void refuse(std::string_view why) {
-  fmt::print(stderr, "bench_server: {}\n", why);
-  std::exit(2);
-}
-
 }  // namespace
-
-bool Options::wants_bench(std::string_view number) const {
-  return only.empty() || std::find(only.begin(), only.end(), number) != only.end();
-}
-
-bool Options::wants_peer(std::string_view peer) const {
-  return peers.empty() || std::any_of(peers.begin(), peers.end(), [&](const std::string& part) {
-           return peer.find(part) != std::string_view::npos;
-         });
-}
 
 Options parse_options(int argc, char** argv) {
   Options options;
@@ -94,24 +75,17 @@ Options parse_options(int argc, char** argv) {
   where.carillon = (folder_of_this_program() / "carillon").string();
   where.dir = default_dir();
   std::uint64_t jobs = 0;
-  int reps = 0;
   std::string delay;
 
   CLI::App app("Measures carillon beside beanstalkd and Redis: same client, same machine, in turn.",
                "bench_server");
-  app.footer(std::string(kFooter));
-  app.add_flag("--check", options.check,
-               "A short version (under 60 s) that judges: ok, or what falls short");
-  app.add_option("--only", options.only,
-                 "Only these: B1 durable put, B2 in memory, B3 memory, B4 lateness")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"B1", "B2", "B3", "B4"}, CLI::ignore_case));
-  app.add_option("--peer", options.peers, "Only peers whose name contains this; may be repeated");
+  add_common_options(app, options, {"B1", "B2", "B3", "B4"},
+                     "B1 durable put, B2 in memory, B3 memory, B4 lateness");
+  add_name_option(app, options, "--peer");
   app.add_option("--delay", delay, "Of durable puts: near only, or all of near, ready and far")
       ->check(CLI::IsMember({"near", "all"}));
   app.add_option("--jobs", jobs, "So many jobs in each workload")
       ->check(CLI::Range(100, 100'000'000));
-  app.add_option("--reps", reps, "So many repetitions of each")->check(CLI::Range(1, 100));
   app.add_option("--server", where.carillon,
                  "The carillon to measure; default: the one beside this program");
   app.add_option("--server-arg", where.carillon_extras,
@@ -120,16 +94,8 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--dir", where.dir,
                  "Where servers keep their data meanwhile: a folder on a real disk")
       ->capture_default_str();
-  app.add_flag("--save", options.save,
-               "Append the results to bench/results/, not only to the build folder");
-  app.add_flag("--plot", options.plot, "Draw the results into docs/pictures/ with gnuplot");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : 2);
-  }
+  parse_or_exit(app, options, argc, argv);
 
-  for (std::string& number : options.only) number[0] = 'B';
   options.scale = options.check ? kCheckScale : kFullScale;
   options.all_delays = delay.empty() ? !options.check : delay == "all";
   if (jobs > 0) {
@@ -138,17 +104,15 @@ Options parse_options(int argc, char** argv) {
     scale.near_memory_jobs = scale.far_memory_jobs = jobs;
     scale.lateness_jobs = scale.one_worker_jobs = jobs;
   }
-  if (reps > 0) {
-    options.scale.reps = options.scale.memory_reps = options.scale.lateness_reps = reps;
+  if (options.reps > 0) {
+    Scale& scale = options.scale;
+    scale.reps = scale.memory_reps = scale.lateness_reps = options.reps;
   }
   if (filesystem_of(where.dir) == "tmpfs") {
-    refuse(
-        fmt::format("--dir {} is in memory (tmpfs), where fsync costs nothing: name a folder on "
-                    "a disk",
-                    where.dir.string()));
-  }
-  if (options.plot && find_program("gnuplot").empty()) {
-    refuse("--plot needs gnuplot: apt-get install gnuplot-nox");
+    refuse_to_run(
+        app, fmt::format("--dir {} is in memory (tmpfs), where fsync costs nothing: name a folder "
+                         "on a disk",
+                         where.dir.string()));
   }
   return options;
 }

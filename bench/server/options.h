@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "bench/common/options.h"
 #include "bench/server/peers.h"
 #include "carillon/base/time.h"
 
@@ -34,18 +34,10 @@ struct Scale {
   std::uint64_t one_worker_ready_jobs;  ///< For measuring what its round trips allow.
 };
 
-struct Options {
-  bool check = false;
-  bool save = false;
-  bool plot = false;
-  std::vector<std::string> only;   ///< "B1" .. "B4"; empty is all.
-  std::vector<std::string> peers;  ///< Parts of peers' names; empty is all.
-  bool all_delays = true;          ///< Put with delays of 0 and of a day too.
+struct Options : CommonOptions {
+  bool all_delays = true;  ///< Put with delays of 0 and of a day too.
   Scale scale;
   Surroundings surroundings;
-
-  [[nodiscard]] bool wants_bench(std::string_view number) const;
-  [[nodiscard]] bool wants_peer(std::string_view peer) const;
 };
 
 /// Parses, or prints help or an error and exits: 0 for --help, 2 for a mistake.

@@ -3,16 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "bench/common/gnuplot.h"
+#include "bench/common/lateness.h"
 
 namespace carillon::bench {
 namespace {
 
-constexpr std::string_view kLatenessCell = "16 workers";
 constexpr std::string_view kPutCell = "8x64 near";
 
 std::string_view colour_of(std::string_view peer) {
@@ -43,39 +42,15 @@ void draw_puts(const Ledger& ledger, const std::filesystem::path& file) {
   run_gnuplot(script + "\n" + data);
 }
 
-void draw_lateness(const Ledger& ledger, const std::filesystem::path& file) {
-  const std::vector<std::string> peers = ledger.peers("lateness", kLatenessCell);
-  if (peers.empty()) return;
-  std::string script = fmt::format(
-      "{}set output '{}'\nset title 'Lateness of jobs falling due, 16 workers waiting'\n"
-      "set logscale xy\nset xrange [1:1e-5]\nset yrange [0.01:*]\nset ylabel 'ms late'\n"
-      "set xlabel 'share of jobs'\n"
-      "set xtics ('0' 1, '50 %%' 0.5, '90 %%' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
-      "plot ",
-      kPlotStyle, file.string());
-  std::string data;
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    script += fmt::format("{}'-' using 1:2 with lines linewidth 2 linecolor '{}' title '{}'",
-                          i > 0 ? ", " : "", colour_of(peers[i]), peers[i]);
-    // The last repetition stands for all: curves cannot be averaged.
-    for (auto m = ledger.measurements().rbegin(); m != ledger.measurements().rend(); ++m) {
-      if (m->bench != "lateness" || m->cell != kLatenessCell || m->peer != peers[i]) continue;
-      for (const auto& [share, late_ms] : m->curve) {
-        data += fmt::format("{:.6g} {:.6g}\n", std::max(1 - share, 1e-5), std::max(late_ms, 0.01));
-      }
-      break;
-    }
-    data += "e\n";
-  }
-  run_gnuplot(script + "\n" + data);
-}
-
 }  // namespace
 
 void draw_pictures(const Ledger& ledger, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   draw_puts(ledger, folder / "server-put.svg");
-  draw_lateness(ledger, folder / "server-lateness.svg");
+  draw_lateness(
+      ledger,
+      {"Lateness of jobs falling due, 16 workers waiting", "lateness", "16 workers", "jobs", 0.01},
+      colour_of, folder / "server-lateness.svg");
 }
 
 }  // namespace carillon::bench

@@ -5,30 +5,20 @@
 /// The command line of bench_wheels, and how much of everything is done.
 
 #include <cstddef>
-#include <filesystem>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "bench/common/options.h"
 #include "bench/wheels/subject.h"
 
 namespace carillon::bench {
 
-struct Options {
-  bool check = false;
-  bool save = false;
-  bool plot = false;
-  std::vector<std::string> only;             ///< "W1" .. "W5"; empty is all.
-  std::vector<std::string> subjects;         ///< Parts of their names; empty is all.
-  std::vector<std::filesystem::path> saved;  ///< Results to take instead of measuring.
-  std::vector<std::size_t> sizes;            ///< Timers in W1 to W3.
-  int reps = 5;
+struct Options : CommonOptions {
+  std::vector<std::size_t> sizes;  ///< Timers in W1 to W3.
   std::size_t refreshes = 500'000;
   std::vector<Tick> spans = {1'000, 100'000, 10'000'000, 1'000'000'000};  ///< W4.
   std::size_t sparse_rounds = 100;
   std::size_t connections = 1'000'000;  ///< W5.
 
-  [[nodiscard]] bool wants_bench(std::string_view number) const;
   /// Some subjects are too slow for the largest populations, and their cost for those no secret:
   /// they are measured there only if named.
   [[nodiscard]] bool wants_subject(const SubjectEntry& subject, std::size_t timers) const;
