@@ -65,19 +65,36 @@ void Core::drive() noexcept {
   // By so much the kernel may let the thread oversleep; its default is 50 us.
   prctl(PR_SET_TIMERSLACK, std::clamp<std::uint64_t>(tick_ns / 20, 1, 50'000));
 
+  // The earliest deadline that the driver was woken for. It sleeps no longer than until then, even if
+  // that timer has been cancelled meanwhile: otherwise a program that schedules and cancels would
+  // wake it each time, and now for one of these deadlines it wakes once for nothing.
+  Tick promised = kAlways;
+  Tick published = kAlways;
+  const auto publish = [&](Tick value) {
+    // What stood there is lower if a producer has had the driver woken.
+    if (const Tick before = wake_before.exchange(value); before != published) {
+      promised = std::min(promised, before);
+    }
+    published = value;
+  };
   while (!quit.load(std::memory_order_acquire)) {
     const std::uint32_t epoch_seen = epoch.load();
-    wake_before.store(kAlways);
+    publish(kAlways);
     Tick next = kNever;
     Tick until = kLastTick;
     const Tick present = reached(now());
+    if (promised <= present) {
+      promised = kAlways;
+    }
     try {
       next = turn(present);
-      until = next == kNever ? kLastTick : next;
+      if (next != kNever) {
+        until = next = std::min(next, promised);
+      }
     } catch (const std::bad_alloc&) {
       until = present + 1;  // Nothing is lost; perhaps there is memory then.
     }
-    wake_before.store(next);
+    publish(next);
     sleep_until(until, epoch_seen);
   }
   life->batch.clear();

@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/timer/internal/fast_clock.h"
 
-#include <atomic>
-#include <cstdint>
+#include <algorithm>
+#include <array>
+#include <mutex>
 
 #include "carillon/base/clock.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <x86intrin.h>
 
 #include <fstream>
 #include <string>
 #endif
 
 namespace carillon::internal {
+
+constinit thread_local ThreadPlace thread_place;
+constinit CounterRate counter_rate;
+
 namespace {
 
-struct ThreadPlace {
-  unsigned number_plus_one = 0;
-  // A reading of the clock, and of the counter before it.
-  std::uint64_t counter = 0;
-  Span::rep nanos = 0;
-};
-constinit thread_local ThreadPlace place;
+// How many threads have each number.
+constinit std::mutex numbers_mutex;
+constinit std::array<unsigned, kThreadNumbers> threads_of_number{};
 
-constinit std::atomic<unsigned> threads_numbered{0};
+// Gives the number of its thread back when that ends.
+struct NumberHolder {
+  ~NumberHolder() {
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
+    --threads_of_number[thread_place.number_plus_one - 1];
+    thread_place.number_plus_one = 0;
+  }
+};
 
 #if defined(__x86_64__)
 
@@ -45,11 +52,6 @@ bool counter_is_the_clock() {
   file >> source;
   return source == "tsc";
 }
-
-// Nanoseconds for a count, times 2^32, a thousandth too many. 0: not known yet, or never to be.
-constinit std::atomic<std::uint64_t> rate{0};
-// Counts for which a reading is good: a millisecond.
-constinit std::atomic<std::uint64_t> window{0};
 
 // The first reading in this process; from it the rate is reckoned, once, when it is old enough.
 constinit std::atomic<std::uint64_t> first_counter{0};
@@ -89,52 +91,43 @@ void calibrate(std::uint64_t counter, Span::rep nanos) noexcept {
   constexpr double kTwoTo32 = 4294967296.0;
   // Counters of 100 MHz to 10 GHz: no product with a window overflows.
   if (exact > 0.1 && exact < 10) {
-    window.store(static_cast<std::uint64_t>(1e6 / exact), std::memory_order_relaxed);
-    rate.store(static_cast<std::uint64_t>(exact * kTooFast * kTwoTo32), std::memory_order_release);
+    counter_rate.rate.store(static_cast<std::uint64_t>(exact * kTooFast * kTwoTo32),
+                            std::memory_order_relaxed);
+    // Nobody uses the rate before he sees a window.
+    counter_rate.window.store(static_cast<std::uint64_t>(1e6 / exact), std::memory_order_release);
   }
   calibration.store(Calibration::kOver, std::memory_order_release);
 }
 
 #endif
 
-Span::rep read_clock() noexcept { return SteadyClock().now().time_since_epoch().count(); }
-
-#if defined(__x86_64__)
-[[gnu::noinline]] Span::rep reread() noexcept {
-  const std::uint64_t before = __rdtsc();
-  const Span::rep nanos = read_clock();
-  if (__rdtsc() - before < kUndisturbed) {
-    place.counter = before;
-    place.nanos = nanos;
-    calibrate(before, nanos);
-  }
-  return nanos;
-}
-#endif
-
 }  // namespace
 
-unsigned thread_number() noexcept {
-  if (place.number_plus_one == 0) [[unlikely]] {
-    place.number_plus_one = threads_numbered.fetch_add(1, std::memory_order_relaxed) + 1;
+unsigned number_this_thread() noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
+    const auto least = std::min_element(threads_of_number.begin(), threads_of_number.end());
+    ++*least;
+    thread_place.number_plus_one = static_cast<unsigned>(least - threads_of_number.begin()) + 1;
   }
-  return place.number_plus_one - 1;
+  static thread_local const NumberHolder kHolder;
+  static_cast<void>(kHolder);
+  return thread_place.number_plus_one - 1;
 }
 
-Instant steady_now_or_later() noexcept {
+Instant read_steady_clock() noexcept {
 #if defined(__x86_64__)
-  // The counter may be read before what stands before it in the program.
-  constexpr Span::rep kReordered = 250;
-  const std::uint64_t counted = __rdtsc() - place.counter;
-  const std::uint64_t factor = rate.load(std::memory_order_relaxed);
-  if (factor != 0 && counted < window.load(std::memory_order_relaxed)) [[likely]] {
-    // A window is below 10^7 counts, a rate below 2^36.
-    return Instant(
-        Span(place.nanos + static_cast<Span::rep>((counted * factor) >> 32) + kReordered));
+  const std::uint64_t before = __rdtsc();
+  const Instant now = SteadyClock().now();
+  if (__rdtsc() - before < kUndisturbed) {
+    const Span::rep nanos = now.time_since_epoch().count();
+    thread_place.counter = before;
+    thread_place.nanos = nanos;
+    calibrate(before, nanos);
   }
-  return Instant(Span(reread()));
+  return now;
 #else
-  return Instant(Span(read_clock()));
+  return SteadyClock().now();
 #endif
 }
 

@@ -85,34 +85,38 @@ void FiringTable::clear() noexcept {
 
 // ------------------------------------------------------------------------------ producers
 
-TimerHandle Shard::schedule(Tick deadline, TimerCallback&& callback) {
-  TimerHandle handle;
-  for (bool started = false;; started = true) {
-    if (started) [[unlikely]] {
-      core->ensure_started();
-    }
-    const SpinLockHold hold(mutex);
-    if (!wheel) [[unlikely]] {
+TimerHandle Shard::schedule(Span delay, const Instant* at, TimerCallback&& callback) {
+  const Tick deadline = at == nullptr ? core->tick_after(delay) : core->tick_of(*at);
+  for (;;) {
+    {
+      SpinLockHold hold(mutex);
+      if (wheel) [[likely]] {
+        const WheelHandle timer = wheel->schedule(deadline, std::move(callback));
+        if (!timer) [[unlikely]] {
+          ++rejected;
+          return Core::refuse(Refusal::kLimit);
+        }
+        ++scheduled;
+        const std::uint32_t in_life = life;
+        hold.release();
+        core->note_deadline(deadline);
+        return Core::make_handle(*this, in_life, Kind::kOnce, timer);
+      }
       if (!open) {
         ++rejected;
         return Core::refuse(Refusal::kStopped);
       }
-      if (!started) {
-        continue;
-      }
-      wheel = std::make_unique<TimerWheel>(core->reached(core->now()));
     }
-    const WheelHandle timer = wheel->schedule(deadline, std::move(callback));
-    if (!timer) [[unlikely]] {
-      ++rejected;
-      return Core::refuse(Refusal::kLimit);
-    }
-    ++scheduled;
-    handle = Core::make_handle(*this, life, Kind::kOnce, timer);
-    break;
+    begin();
   }
-  core->note_deadline(deadline);
-  return handle;
+}
+
+void Shard::begin() {
+  core->ensure_started();
+  const SpinLockHold hold(mutex);
+  if (open && !wheel) {
+    wheel = std::make_unique<TimerWheel>(core->reached(core->now()));
+  }
 }
 
 bool Shard::take_back(FiringRecord& record, TimerCallback& callback) noexcept {
@@ -130,12 +134,13 @@ bool Shard::take_back(FiringRecord& record, TimerCallback& callback) noexcept {
 CancelResult Shard::cancel(std::uint32_t in_life, Kind /*kind*/, WheelHandle timer) noexcept {
   TimerCallback doomed;  // Destroyed when the lock is not held: it may do anything.
   const SpinLockHold hold(mutex);
-  if (life != in_life) {
+  if (life != in_life) [[unlikely]] {
     return CancelResult::kNotFound;
   }
   if (wheel) [[likely]] {
-    if (auto found = wheel->extract(timer)) [[likely]] {
-      doomed = std::move(*found);
+    if (TimerCallback* callback = wheel->payload(timer)) [[likely]] {
+      doomed = std::move(*callback);
+      wheel->cancel(timer);
       ++cancelled;
       return CancelResult::kCancelled;
     }

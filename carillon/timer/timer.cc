@@ -26,11 +26,11 @@ Timer::~Timer() {
 }
 
 TimerHandle Timer::schedule_after(Span delay, TimerCallback&& callback) {
-  return core_->home_shard().schedule(core_->tick_after(delay), std::move(callback));
+  return core_->home_shard().schedule(delay, nullptr, std::move(callback));
 }
 
 TimerHandle Timer::at(Instant deadline, TimerCallback callback) {
-  return core_->home_shard().schedule(core_->tick_of(deadline), std::move(callback));
+  return core_->home_shard().schedule(Span::zero(), &deadline, std::move(callback));
 }
 
 Instant Timer::now() const noexcept { return core_->now(); }

@@ -31,7 +31,7 @@ class UniqueFunction;
 template <class R, class... A>
 class UniqueFunction<R(A...)> {
  public:
-  static constexpr std::size_t kInlineSize = 24;
+  static constexpr std::size_t kInlineSize = 3 * sizeof(void*);
 
   /// Does a callable of type F lie inside?
   template <class F>
@@ -94,6 +94,8 @@ class UniqueFunction<R(A...)> {
     void (*relocate)(std::byte* from, std::byte* to) noexcept;
     // Null: there is nothing to do.
     void (*destroy)(std::byte*) noexcept;
+    // That are in use, if to copy them does it.
+    std::size_t words;
   };
 
   template <class T>
@@ -128,7 +130,12 @@ class UniqueFunction<R(A...)> {
 
   template <class T>
   static constexpr Operations make_operations() noexcept {
-    Operations operations{&invoke<T>, nullptr, nullptr};
+    Operations operations{&invoke<T>, nullptr, nullptr, 1};
+    if constexpr (kFits<T> && !std::is_empty_v<T>) {
+      operations.words = (sizeof(T) + sizeof(void*) - 1) / sizeof(void*);
+    } else if constexpr (kFits<T>) {
+      operations.words = 0;
+    }
     if constexpr (kFits<T> && !std::is_trivially_copyable_v<T>) {
       operations.relocate = &relocate<T>;
     }
@@ -143,14 +150,28 @@ class UniqueFunction<R(A...)> {
 
   void take(UniqueFunction& other) noexcept {
     operations_ = std::exchange(other.operations_, nullptr);
-    if (operations_ != nullptr && operations_->relocate != nullptr) {
+    if (operations_ == nullptr) {
+      return;
+    }
+    if (operations_->relocate != nullptr) {
       operations_->relocate(other.storage_, storage_);
-    } else {
-      std::memcpy(storage_, other.storage_, kInlineSize);
+      return;
+    }
+    // Word by word, as they were written: to read two at once that were written one by one a few
+    // instructions ago stalls the processor for ten nanoseconds.
+    const std::size_t words = operations_->words;
+    copy_word(other, 0, words);
+    copy_word(other, 1, words);
+    copy_word(other, 2, words);
+  }
+  void copy_word(const UniqueFunction& other, std::size_t number, std::size_t words) noexcept {
+    if (number < words) {
+      const std::size_t offset = number * sizeof(void*);
+      std::memcpy(storage_ + offset, other.storage_ + offset, sizeof(void*));
     }
   }
 
-  alignas(void*) std::byte storage_[kInlineSize] = {};
+  alignas(void*) std::byte storage_[kInlineSize];
   const Operations* operations_ = nullptr;
 };
 

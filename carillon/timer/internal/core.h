@@ -148,7 +148,7 @@ struct alignas(64) Shard {
   // Records whose Firing has been consumed, to be given back under the lock.
   std::atomic<FiringRecord*> finished{nullptr};
 
-  TimerHandle schedule(Tick deadline, TimerCallback&& callback);
+  TimerHandle schedule(Span delay, const Instant* at, TimerCallback&& callback);
   CancelResult cancel(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
   // `delay` from now; or at `deadline`, if there is one.
   RescheduleResult reschedule(std::uint32_t in_life, Kind kind, WheelHandle timer, Span delay,
@@ -174,6 +174,8 @@ struct alignas(64) Shard {
   void add_to(TimerStats& stats) noexcept;
 
  private:
+  // Before the first timer.
+  void begin();
   [[nodiscard]] std::size_t pending_locked() const noexcept CARILLON_REQUIRES(mutex) {
     return (wheel ? wheel->size() : 0) + static_cast<std::uint32_t>(flight.load());
   }

@@ -36,15 +36,24 @@ class CARILLON_THREAD_ANNOTATION(scoped_lockable) SpinLockHold {
  public:
   explicit SpinLockHold(SpinLock& lock) noexcept
       CARILLON_THREAD_ANNOTATION(acquire_capability(lock))
-      : lock_(lock) {
-    lock_.lock();
+      : lock_(&lock) {
+    lock.lock();
   }
-  ~SpinLockHold() CARILLON_THREAD_ANNOTATION(release_capability()) { lock_.unlock(); }
+  ~SpinLockHold() CARILLON_THREAD_ANNOTATION(release_capability()) {
+    if (lock_ != nullptr) {
+      lock_->unlock();
+    }
+  }
   SpinLockHold(const SpinLockHold&) = delete;
   SpinLockHold& operator=(const SpinLockHold&) = delete;
 
+  void release() noexcept CARILLON_THREAD_ANNOTATION(release_capability()) {
+    lock_->unlock();
+    lock_ = nullptr;
+  }
+
  private:
-  SpinLock& lock_;
+  SpinLock* lock_;
 };
 
 }  // namespace carillon::internal
