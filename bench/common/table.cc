@@ -10,12 +10,19 @@
 namespace carillon::bench {
 namespace {
 
-std::string cell_text(const std::optional<Summary>& summary, const Column& column) {
+// "1.2x", "123x": at most five columns for what is below 10,000 times.
+std::string ratio_text(double ratio) {
+  return ratio < 9.95 ? fmt::format("{:.1f}x", ratio) : fmt::format("{:.0f}x", ratio);
+}
+
+std::string cell_text(const std::optional<Summary>& summary, const std::optional<double>& ratio,
+                      const Column& column) {
   if (!summary) return "";
   std::string text = grouped(summary->median, column.decimals);
   if (column.spread && summary->count > 1) {
     text += fmt::format(" ±{:2.0f}%", 100 * summary->mad / summary->median);
   }
+  if (column.ratio) text += fmt::format(" {:>5}", ratio ? ratio_text(*ratio) : "");
   return text;
 }
 
@@ -34,7 +41,7 @@ struct Row {
   std::vector<std::string> texts;  // a column each
 };
 
-// In the order in which they were first measured.
+// Cell by cell, both in the order in which they were first measured.
 std::vector<Row> rows_of(const Ledger& ledger, const Layout& layout) {
   std::vector<Row> rows;
   for (const Measurement& m : ledger.measurements()) {
@@ -42,10 +49,14 @@ std::vector<Row> rows_of(const Ledger& ledger, const Layout& layout) {
     if (m.bench != layout.bench || std::any_of(rows.begin(), rows.end(), is_row)) continue;
     Row row{m.cell, m.peer, {}};
     for (const Column& column : layout.columns) {
-      row.texts.push_back(
-          cell_text(ledger.summary(layout.bench, m.cell, m.peer, column.metric), column));
+      row.texts.push_back(cell_text(
+          ledger.summary(layout.bench, m.cell, m.peer, column.metric),
+          ledger.ratio(layout.bench, m.cell, column.metric, m.peer, layout.base), column));
     }
-    rows.push_back(std::move(row));
+    // Behind those of its cell.
+    const auto last =
+        std::find_if(rows.rbegin(), rows.rend(), [&](const Row& r) { return r.cell == row.cell; });
+    rows.insert(last == rows.rend() ? rows.end() : last.base(), std::move(row));
   }
   return rows;
 }

@@ -20,6 +20,7 @@ struct Column {
   std::string_view metric;
   int decimals;
   bool spread = false;  ///< Followed by the deviation in per cent of the median.
+  bool ratio = false;   ///< And by how many times that of Layout::base it is.
 };
 
 /// The table of one bench.
@@ -27,6 +28,7 @@ struct Layout {
   std::string_view bench;
   std::string_view title;
   std::vector<Column> columns;
+  std::string_view base = {};  ///< The peer that ratios are to, in the same cell.
 };
 
 /// One table for each layout whose bench was run: medians, and the spread where there were

@@ -54,7 +54,7 @@ FORBIDDEN_INCLUDES = [
 ]
 
 CODE = ('.h', '.cc')
-SCRIPTS = ('.py', '.sh', '.cmake', '.rb', '.php', '.js', '.mjs', '.cjs')
+SCRIPTS = ('.py', '.sh', '.cmake', '.rb', '.php', '.js', '.mjs', '.cjs', '.java')
 SKIPPED_FOLDERS = {'.git', 'build', 'node_modules', '.cache', '__pycache__'}
 BESIDE_CODE = re.compile(r'_(test|bench|fuzz)\.cc$')
 
