@@ -153,6 +153,7 @@ std::string output_of_program(const std::vector<std::string>& arguments, Span li
   words[0] = find_program(arguments[0]);
   if (words[0].empty()) throw BenchError(fmt::format("{} is not installed", arguments[0]));
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   return output_of([&argv] { ::execv(argv[0], argv.data()); }, limit);

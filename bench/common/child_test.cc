@@ -26,7 +26,7 @@ std::string error_of(const std::function<std::string()>& call) {
 
 TEST(Child, SaysWhatItsWorkReturned) {
   const std::string much(1'000'000, 'x');
-  EXPECT_EQ(output_of_fork([&] { return much; }, minutes(1)), much);
+  EXPECT_EQ(output_of_fork([&much] { return std::string(much); }, minutes(1)), much);
   EXPECT_EQ(output_of_program({"echo", "two words"}, minutes(1)), "two words\n");
 }
 

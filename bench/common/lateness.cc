@@ -15,8 +15,10 @@ constexpr double kLeastShare = 1e-5;
 
 std::vector<std::pair<double, double>> curve_of(const std::vector<std::int64_t>& sorted) {
   std::vector<std::pair<double, double>> curve;
-  for (double rest = 1; rest > kLeastShare; rest /= 1.25) {
+  double rest = 1;
+  while (rest > kLeastShare) {
     curve.emplace_back(1 - rest, percentile(sorted, 1 - rest) / 1e6);
+    rest /= 1.25;
   }
   curve.emplace_back(1.0, static_cast<double>(sorted.back()) / 1e6);
   return curve;

@@ -68,6 +68,7 @@ std::string format_table(const Ledger& ledger, const Layout& layout) {
   // Every column is as wide as what stands in it, so that nothing can push the next aside.
   std::size_t name_width = 0;
   std::vector<std::size_t> widths;
+  widths.reserve(layout.columns.size());
   for (const Column& column : layout.columns) widths.push_back(column.header.size());
   for (const Row& row : rows) {
     name_width = std::max(name_width, row.peer.size());

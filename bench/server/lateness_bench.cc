@@ -81,7 +81,8 @@ class Schedule final : public ReservationLog {
 void Schedule::on_reserved(std::string_view body, Instant read_at) {
   std::uint64_t sequence = jobs_;
   if (body.size() == kBodyBytes) {
-    std::from_chars(body.data(), body.data() + kSequenceDigits, sequence);
+    const std::string_view digits = body.substr(0, kSequenceDigits);
+    std::from_chars(digits.data(), digits.data() + digits.size(), sequence);
   }
   if (sequence >= jobs_) throw BenchError("a body came back that was never put");
   if (reserved_at_[sequence] != Instant{}) ++duplicates_;
