@@ -43,7 +43,7 @@ std::vector<std::string> jvm_command(std::string_view peer, const Load& load) {
                                "-XX:+UseTransparentHugePages"});
   }
   words.insert(words.end(),
-               {"-cp", CARILLON_BENCH_JAVA_JAR ":" CARILLON_BENCH_NETTY_JARS, "Main",
+               {"-cp", CARILLON_BENCH_JAVA_JAR ":" CARILLON_BENCH_NETTY_PATH, "Main",
                 std::string(load.bench), std::string(peer), fmt::format("timers={}", load.timers),
                 fmt::format("threads={}", fmt::join(load.threads, ",")),
                 fmt::format("pending={}", load.pending), fmt::format("rounds={}", load.rounds),

@@ -89,6 +89,7 @@ Measurement measure_adding(const Load& load, std::size_t threads) {
               {"timers", static_cast<double>(load.timers)}};
   m.values.emplace_back("cold_ms", add_many<S>(load.timers, threads, load.delay));
   std::vector<double> warm;
+  warm.reserve(static_cast<std::size_t>(load.rounds));
   for (int round = 0; round < load.rounds; ++round) {
     warm.push_back(add_many<S>(load.timers, threads, load.delay));
   }
@@ -313,6 +314,7 @@ std::vector<Measurement> run_workload(const Load& load) {
   if (load.bench == "T6") return {measure_elsewhere<S>(load)};
   if (load.bench == "T8") return {measure_flatness<S>(load)};
   std::vector<Measurement> results;
+  results.reserve(load.threads.size());
   for (const std::size_t threads : load.threads) {
     results.push_back(load.bench == "T1" ? measure_adding<S>(load, threads)
                                          : measure_pairs<S>(load, threads));
