@@ -62,7 +62,7 @@ std::filesystem::path folder_of_this_program() {
 
 // The build folder if it is on a disk and writable, else /var/tmp.
 std::filesystem::path default_dir() {
-  const std::filesystem::path build = CARILLON_BENCH_BINARY_DIR;
+  std::filesystem::path build = CARILLON_BENCH_BINARY_DIR;
   if (::access(build.c_str(), W_OK) == 0 && filesystem_of(build) != "tmpfs") return build;
   return "/var/tmp";
 }

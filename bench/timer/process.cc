@@ -52,6 +52,7 @@ std::int64_t together(std::size_t count, const std::function<void(std::size_t)>&
   std::mutex mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
+  threads.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       ready.count_down();

@@ -80,7 +80,8 @@ enum class Fault { kLosesOne, kFiresTwice, kSaysCancelled, kFiresTheCancelled };
 
 // A heap with a fault.
 template <Fault kFault>
-struct Faulty {
+class Faulty {
+ public:
   static constexpr std::string_view kName = "faulty";
   using Handle = HeapTimer::Handle;
 
@@ -98,6 +99,7 @@ struct Faulty {
   }
   std::size_t close() { return timer_.close() - (kFault == Fault::kLosesOne ? 1U : 0U); }
 
+ private:
   std::size_t added_ = 0;
   std::size_t cancelled_ = 0;
   HeapTimer timer_;
@@ -210,10 +212,9 @@ TEST(TimerTables, FitEightyColumns) {
       format_verdicts(judge(ledger, timer_targets(), false, benches_of(options)));
   std::size_t columns = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') columns = 0;
     // The second byte of a character is no column.
-    else if ((static_cast<unsigned char>(text[i]) & 0xc0U) != 0x80U)
-      ++columns;
+    const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0U) != 0x80U;
+    columns = text[i] == '\n' ? 0 : columns + (begins ? 1 : 0);
     ASSERT_LE(columns, 80U) << text.substr(0, i);
   }
 }
