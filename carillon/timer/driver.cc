@@ -1,19 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <span>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "carillon/timer/internal/core.h"
+#include "carillon/timer/manual_driver.h"
 
 namespace carillon::internal {
+namespace {
+
+// Has the timerfd readable at `until`; never, if that is Instant::max().
+void set_timer(int fd, Instant until, int flags) noexcept {
+  constexpr Span::rep kPerSecond = 1'000'000'000;
+  itimerspec spec{};
+  if (until != Instant::max()) {
+    // All zero would be never.
+    const Span::rep nanos = std::max<Span::rep>(until.time_since_epoch().count(), 1);
+    spec.it_value.tv_sec = nanos / kPerSecond;
+    spec.it_value.tv_nsec = nanos % kPerSecond;
+  }
+  timerfd_settime(fd, TFD_TIMER_ABSTIME | flags, &spec, nullptr);
+}
+
+// Has it readable when somebody sets the calendar.
+void watch_calendar(int fd) noexcept {
+  constexpr Instant kSomeDay{std::chrono::hours(24 * 365 * 200)};
+  set_timer(fd, kSomeDay, TFD_TIMER_CANCEL_ON_SET);
+}
+
+}  // namespace
 
 void Core::wake() noexcept {
   epoch.fetch_add(1);
+  if (fd.load() >= 0) {
+    set_fd(Instant(Span(1)));
+    return;
+  }
   // Sequentially consistent, as in sleep_until(): either it sees that the epoch has moved, or this
   // sees that it sleeps.
   if (asleep.load() != 0) {
@@ -23,6 +56,10 @@ void Core::wake() noexcept {
 
 // Others whose deadline is later need not wake the driver then: it will look at all of them.
 void Core::wake_for(Tick deadline) noexcept {
+  if (manual != nullptr) {
+    manual->on_armed();
+    return;
+  }
   Tick before = wake_before.load(std::memory_order_acquire);
   do {
     if (deadline >= before) {
@@ -45,6 +82,9 @@ void Core::ensure_started() {
   }
   holds.fetch_add(1);
   try {
+    if (clock_kind != ClockKind::kSteady) {
+      open_fd();
+    }
     life->driver = std::thread([this] { drive(); });
   } catch (...) {
     holds.fetch_sub(1);
@@ -65,9 +105,9 @@ void Core::drive() noexcept {
   // By so much the kernel may let the thread oversleep; its default is 50 us.
   prctl(PR_SET_TIMERSLACK, std::clamp<std::uint64_t>(tick_ns / 20, 1, 50'000));
 
-  // The earliest deadline that the driver was woken for. It sleeps no longer than until then, even if
-  // that timer has been cancelled meanwhile: otherwise a program that schedules and cancels would
-  // wake it each time, and now for one of these deadlines it wakes once for nothing.
+  // The earliest deadline that the driver was woken for. It sleeps no longer than until then, even
+  // if that timer has been cancelled meanwhile: otherwise a program that schedules and cancels
+  // would wake it each time, and now for one of these deadlines it wakes once for nothing.
   Tick promised = kAlways;
   Tick published = kAlways;
   const auto publish = [&](Tick value) {
@@ -104,6 +144,7 @@ void Core::drive() noexcept {
 void Core::poll(Instant now) {
   life->driver_id = std::this_thread::get_id();
   holds.fetch_add(1);
+  const std::uint32_t epoch_seen = epoch.load();
   wake_before.store(kAlways);
   Tick next = kAlways;
   try {
@@ -112,7 +153,15 @@ void Core::poll(Instant now) {
     drop_hold();
     throw;
   }
-  wake_before.store(next);
+  if (manual == nullptr) {
+    wake_before.store(next);
+  }
+  if (fd.load() >= 0) {
+    set_fd(next == kNever ? Instant::max() : begin_of(next));
+    if (epoch.load() != epoch_seen) {
+      set_fd(Instant(Span(1)));
+    }
+  }
   if (quit.load()) {
     life->batch.clear();
   }
@@ -122,22 +171,31 @@ void Core::poll(Instant now) {
 
 Tick Core::turn(Tick now) {
   TimerLife& mine = *life;
-  if (!hand_over()) {
+  const Instant began = now_or_later();
+  look_at_calendar();
+  const Tick next = hand_over_due(now);
+  mine.driver_work.add(std::max(now_or_later() - began, Span::zero()));
+  return next;
+}
+
+Tick Core::hand_over_due(Tick now) {
+  TimerLife& mine = *life;
+  if (paused.load() || !hand_over()) {
     return kNever;
   }
-  for (std::size_t i = 0; i < shard_count; ++i) {
+  for (std::size_t i = 0; i < all_shards; ++i) {
     mine.next[i] = shards[i].next_deadline(now);
   }
   for (;;) {
     // A tick at a time, so that what is due is handed over in order, whatever shard it is in.
     Tick first = kLastTick;
-    for (std::size_t i = 0; i < shard_count; ++i) {
+    for (std::size_t i = 0; i < all_shards; ++i) {
       first = std::min(first, mine.next[i].value_or(kLastTick));
     }
     if (first > now || quit.load(std::memory_order_acquire)) {
       return first;
     }
-    for (std::size_t i = 0; i < shard_count; ++i) {
+    for (std::size_t i = 0; i < all_shards; ++i) {
       if (mine.next[i] != first || mine.batch.size() >= mine.options.batch) {
         continue;
       }
@@ -145,10 +203,27 @@ Tick Core::turn(Tick now) {
         mine.next[i] = shards[i].next_deadline(now);
       }
     }
-    if (!hand_over()) {
+    if (!hand_over() || paused.load()) {
       return kNever;
     }
   }
+}
+
+std::optional<Tick> Core::first_due() {
+  if (paused.load()) {
+    return std::nullopt;
+  }
+  if (!life->batch.empty()) {
+    return 0;
+  }
+  std::optional<Tick> first;
+  for (std::size_t i = 0; i < all_shards; ++i) {
+    const std::optional<Tick> next = shards[i].next_deadline(0);
+    if (next && (!first || *next < *first)) {
+      first = next;
+    }
+  }
+  return first;
 }
 
 // Hands over the batch; false if the executor has no room for all of it.
@@ -169,12 +244,81 @@ bool Core::hand_over() {
 }
 
 void Core::sleep_until(Tick tick, std::uint32_t epoch_seen) noexcept {
+  const Instant until = tick == kLastTick ? Instant::max() : begin_of(tick);
   asleep.store(1);
+  const int timer_fd = fd.load();
+  if (timer_fd >= 0) {
+    set_fd(until);
+  }
   if (epoch.load() == epoch_seen) {
-    futex_wait(epoch, epoch_seen, tick == kLastTick ? Instant::max() : begin_of(tick));
+    if (timer_fd >= 0) {
+      pollfd polled[] = {{timer_fd, POLLIN, 0}, {life->calendar_fd, POLLIN, 0}};
+      ::poll(polled, life->calendar_fd >= 0 ? 2 : 1, -1);
+    } else {
+      futex_wait(epoch, epoch_seen, until);
+    }
     wakeups.fetch_add(1, std::memory_order_relaxed);
   }
   asleep.store(0, std::memory_order_relaxed);
+}
+
+// ------------------------------------------------------------------------------ other clocks
+
+// The kernel wakes a futex by CLOCK_MONOTONIC only, so for others there is a timerfd.
+void Core::open_fd() {
+  const bool steady = clock_kind == ClockKind::kSteady;
+  int& kept = kept_fds[steady ? 0 : 1];
+  if (kept < 0) {
+    kept = timerfd_create(steady ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (kept < 0) {
+      throw std::system_error(errno, std::generic_category(), "timerfd_create");
+    }
+  }
+  set_timer(kept, Instant::max(), 0);
+  if (clock_kind == ClockKind::kWall && custom_calendar == nullptr && life->calendar_fd < 0) {
+    life->calendar_fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (life->calendar_fd < 0) {
+      throw std::system_error(errno, std::generic_category(), "timerfd_create");
+    }
+    watch_calendar(life->calendar_fd);
+  }
+  fd.store(kept);
+}
+
+void Core::set_fd(Instant until) const noexcept { set_timer(fd.load(), until, 0); }
+
+int Core::poll_fd() {
+  if (fd.load() < 0 && manual == nullptr) {
+    open_fd();
+    wake();
+  }
+  return fd.load();
+}
+
+void Core::look_at_calendar() {
+  if (clock_kind != ClockKind::kWall) {
+    return;
+  }
+  bool moved = false;
+  if (life->calendar_fd >= 0) {
+    std::uint64_t expirations = 0;
+    moved = ::read(life->calendar_fd, &expirations, sizeof(expirations)) < 0 && errno == ECANCELED;
+    if (moved) {
+      watch_calendar(life->calendar_fd);
+    }
+  } else {
+    const Span offset = wall_now().time_since_epoch() - now().time_since_epoch();
+    moved = std::exchange(life->calendar_offset, offset) != offset;
+  }
+  if (moved) {
+    shards[shard_count].follow_calendar();
+  }
+}
+
+TimerLife::~TimerLife() {
+  if (calendar_fd >= 0) {
+    ::close(calendar_fd);
+  }
 }
 
 }  // namespace carillon::internal

@@ -36,6 +36,12 @@ class PollTimer : public Timer {
   /// When to poll next: the earliest deadline, rounded up to the tick. Nothing: not before
   /// something is scheduled.
   [[nodiscard]] std::optional<Instant> next_deadline();
+
+  /// For a loop that waits for descriptors (epoll, poll, io_uring): readable when poll() should be
+  /// called, because something is due, or has been scheduled that is due earlier. Do not read it:
+  /// poll() has it unreadable again. The Timer's own; the same at each call. -1 if the Timer has a
+  /// clock that is not the system's. Throws std::system_error.
+  [[nodiscard]] int fd();
 };
 
 }  // namespace carillon

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/timer/timer.h"
 
+#include <cstring>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "carillon/timer/internal/core.h"
@@ -33,13 +36,24 @@ TimerHandle Timer::at(Instant deadline, TimerCallback callback) {
   return core_->home_shard().schedule(Span::zero(), &deadline, std::move(callback));
 }
 
+TimerHandle Timer::at(WallTime deadline, TimerCallback callback) {
+  if (core_->clock_kind != ClockKind::kWall) {
+    return internal::Core::refuse(Refusal::kNoCalendar);
+  }
+  return core_->shards[core_->shard_count].schedule_at(deadline, std::move(callback));
+}
+
+TimerHandle Timer::schedule_every(Span period, TimerCallback&& callback, Repeat repeat) {
+  return core_->home_shard().schedule_every(period, std::move(callback), repeat);
+}
+
 Instant Timer::now() const noexcept { return core_->now(); }
 
 Span Timer::tick() const noexcept { return Span(static_cast<Span::rep>(core_->tick_ns)); }
 
 std::size_t Timer::pending() const noexcept {
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < core_->shard_count; ++i) {
+  for (std::size_t i = 0; i < core_->all_shards; ++i) {
     sum += core_->shards[i].pending();
   }
   return sum;
@@ -47,13 +61,35 @@ std::size_t Timer::pending() const noexcept {
 
 TimerStats Timer::stats() const {
   TimerStats stats;
-  for (std::size_t i = 0; i < core_->shard_count; ++i) {
+  for (std::size_t i = 0; i < core_->all_shards; ++i) {
     core_->shards[i].add_to(stats);
   }
   stats.wakeups = core_->wakeups.load(std::memory_order_relaxed);
   stats.executor_full = core_->executor_full.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < internal::TimerLife::kStripes; ++i) {
+    core_->life->lateness[i].add_to(stats.lateness);
+    core_->life->callback_time[i].add_to(stats.callback_time);
+  }
+  core_->life->driver_work.add_to(stats.driver_work);
   return stats;
 }
+
+std::vector<std::size_t> Timer::level_population() const {
+  std::vector<std::size_t> levels;
+  for (std::size_t i = 0; i < core_->all_shards; ++i) {
+    core_->shards[i].add_to(levels);
+  }
+  return levels;
+}
+
+void Timer::pause() noexcept { core_->paused.store(true); }
+
+void Timer::resume() noexcept {
+  core_->paused.store(false);
+  core_->wake();
+}
+
+std::vector<UnfiredTimer> Timer::drain(Span at_most) { return core_->drain(at_most); }
 
 std::vector<UnfiredTimer> Timer::stop() { return core_->stop(); }
 
@@ -75,6 +111,46 @@ RescheduleResult TimerHandle::reschedule_at(Instant deadline) const {
 
 TimerState TimerHandle::state() const noexcept {
   return timer_ ? shard_->state(life_, kind_, timer_) : TimerState::kNotFound;
+}
+
+// ------------------------------------------------------------------------------ with a key
+
+namespace {
+
+// So that no number is the same key as a text.
+std::string key_of(std::uint64_t number) {
+  std::string key(1 + sizeof(number), 'n');
+  std::memcpy(key.data() + 1, &number, sizeof(number));
+  return key;
+}
+
+}  // namespace
+
+KeyedTimer Timer::keyed(std::uint64_t key) { return keyed_as(key_of(key)); }
+KeyedTimer Timer::keyed(std::string_view key) { return keyed_as("t" + std::string(key)); }
+
+KeyedTimer Timer::keyed_as(std::string key) {
+  const std::size_t hash = std::hash<std::string>{}(key);
+  return {&core_->shards[hash & (core_->shard_count - 1)], std::move(key)};
+}
+
+TimerHandle KeyedTimer::schedule(Span delay, const Instant* at, TimerCallback&& callback,
+                                 const std::uint64_t* generation) {
+  return shard_->schedule_keyed(key_, delay, at, std::move(callback), generation);
+}
+
+CancelResult KeyedTimer::cancel() noexcept { return shard_->cancel_key(key_); }
+TimerState KeyedTimer::state() const noexcept { return shard_->key_state(key_); }
+
+KeyTicket KeyedTimer::ticket() const {
+  KeyedTimer copy = *this;
+  return {std::move(copy), shard_->draw_ticket(key_)};
+}
+
+KeyTicket::~KeyTicket() {
+  if (drawn_) {
+    timer_.shard_->return_ticket(timer_.key_);
+  }
 }
 
 // ------------------------------------------------------------------------------ without a thread
@@ -99,14 +175,10 @@ PollTimer::PollTimer(TimerOptions options) : Timer(without_thread(std::move(opti
 void PollTimer::poll(Instant now) { core_->poll(now); }
 
 std::optional<Instant> PollTimer::next_deadline() {
-  std::optional<Tick> first;
-  for (std::size_t i = 0; i < core_->shard_count; ++i) {
-    const std::optional<Tick> next = core_->shards[i].next_deadline(0);
-    if (next && (!first || *next < *first)) {
-      first = next;
-    }
-  }
+  const std::optional<Tick> first = core_->first_due();
   return first ? std::optional(core_->begin_of(*first)) : std::nullopt;
 }
+
+int PollTimer::fd() { return core_->poll_fd(); }
 
 }  // namespace carillon

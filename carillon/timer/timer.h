@@ -30,6 +30,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +55,23 @@ struct UnfiredTimer {
   TimerCallback callback;
 };
 
+/// When a periodic timer is due again. Due times are first, first + period, first + 2 * period ...,
+/// without drift; what differs is what becomes of those that have passed when a run ends, because
+/// it took longer than a period, had to wait for a thread, or the machine slept.
+enum class Repeat : std::uint8_t {
+  /// They are left out (TimerStats::missed); the next run is at the next due time that is to come.
+  kSkip,
+  /// They are made up for at once, one run after the other.
+  kBurst,
+  /// One period after now; and the due times after it follow from that.
+  kDelay,
+  /// No due times, but a pause: each run is one period after the end of the one before.
+  kFixedDelay,
+};
+
+class KeyedTimer;
+class KeyTicket;
+
 /// A thread-safe timer.
 ///
 /// Time:      a deadline is rounded up to the next tick (TimerOptions::tick, 1 ms). A callback
@@ -61,7 +80,8 @@ struct UnfiredTimer {
 ///            or less is due at the next tick. One that is beyond the clock (+-292 years) is
 ///            practically never.
 /// Order:     by tick; within a tick, timers from one thread in the order scheduled. Callbacks are
-///            handed over in this order, and run so if the executor has one thread.
+///            handed over in this order, and run so if the executor has one thread. A periodic
+///            timer never runs beside itself.
 /// Threads:   safe. Each function may be called from any thread, and from a callback.
 /// Lifetime:  the Timer owns what is pending. The destructor cancels that, waits for callbacks that
 ///            are running, and returns; then no callback runs, and all of them are destroyed. In a
@@ -102,6 +122,27 @@ class Timer {
               std::move(callback));
   }
 
+  /// Runs `callback` once, at a time of the calendar, and follows that when it is set. Only with
+  /// ClockKind::kWall; otherwise refused (Refusal::kNoCalendar). When the calendar is set, the cost
+  /// is O(timers that follow it).
+  TimerHandle at(WallTime deadline, TimerCallback callback);
+
+  /// Runs `callback` every `period`, for the first time one period from now. A period of less than
+  /// a tick is a tick.
+  ///
+  /// It goes on until it is cancelled, which it may do itself: that answers kRunning, and it does
+  /// not run again. It is one timer with one handle, however often it has run.
+  template <class Rep, class Period>
+  TimerHandle every(std::chrono::duration<Rep, Period> period, TimerCallback callback,
+                    Repeat repeat = Repeat::kSkip) {
+    return schedule_every(internal::to_span(period), std::move(callback), repeat);
+  }
+
+  /// The timer of a key, of which there is at most one; see KeyedTimer. Keys are numbers or bytes;
+  /// the number 7 and the text "7" are different keys.
+  [[nodiscard]] KeyedTimer keyed(std::uint64_t key);
+  [[nodiscard]] KeyedTimer keyed(std::string_view key);
+
   /// The Timer's clock.
   [[nodiscard]] Instant now() const noexcept;
   /// The length of a tick.
@@ -110,19 +151,111 @@ class Timer {
   /// Timers that wait, for their deadline or for a thread to run on. Exact; takes each shard's
   /// lock.
   [[nodiscard]] std::size_t pending() const noexcept;
+  /// Cheap: takes each shard's lock for some additions.
   [[nodiscard]] TimerStats stats() const;
+  /// How many timers are in each level of the wheels, the finest first. O(pending), with the lock
+  /// of the shard held: for a look at a program that runs, not for each second of it.
+  [[nodiscard]] std::vector<std::size_t> level_population() const;
+
+  /// Hands over nothing until resume(); what is handed over already still runs. Timers are taken
+  /// and cancelled as ever, and time goes on: what comes due meanwhile fires on resume().
+  void pause() noexcept;
+  void resume() noexcept;
 
   /// Ends the Timer: cancels all that has not begun, and returns it, in the order of deadlines.
   /// What is scheduled from now on is refused (Refusal::kStopped). Waits for callbacks that are
   /// running, unless called from one. A second call returns nothing. There is no restart.
   std::vector<UnfiredTimer> stop();
 
+  /// Refuses what is scheduled from now on, and lets what is pending fire at its time: until
+  /// nothing is pending or running but periodic timers, or for `at_most`; then stops, and returns
+  /// what had not fired. In a callback it is stop(). A PollTimer must be polled by another thread
+  /// meanwhile.
+  std::vector<UnfiredTimer> drain(Span at_most);
+
  private:
+  friend class KeyedTimer;
   friend class PollTimer;
 
   TimerHandle schedule_after(Span delay, TimerCallback&& callback);
+  TimerHandle schedule_every(Span period, TimerCallback&& callback, Repeat repeat);
+  KeyedTimer keyed_as(std::string key);
 
   internal::Core* core_;
+};
+
+/// The timer of a key: at most one is pending under a key, and another replaces it, atomically.
+///
+///     timer.keyed(session_id).after(30s, [=] { expire(session_id); });  // replaces the last one
+///     timer.keyed(session_id).cancel();
+///
+/// One whose callback has begun is no longer in the way: it goes on beside its successor.
+///
+/// Threads:  any. Lifetime: of the Timer's; a value that holds the key.
+/// Cost:     a hash table under the lock of one shard, to which all threads come that use this key;
+///           an allocation for each timer.
+class KeyedTimer {
+ public:
+  template <class Rep, class Period>
+  TimerHandle after(std::chrono::duration<Rep, Period> delay, TimerCallback callback) {
+    return schedule(internal::to_span(delay), nullptr, std::move(callback), nullptr);
+  }
+  TimerHandle at(Instant deadline, TimerCallback callback) {
+    return schedule(Span::zero(), &deadline, std::move(callback), nullptr);
+  }
+  /// Cancels what is pending under the key, and makes tickets drawn before void.
+  CancelResult cancel() noexcept;
+  [[nodiscard]] TimerState state() const noexcept;
+
+  /// For a timer that will be scheduled later, by somebody who cannot know whether the key has been
+  /// cancelled by then: draw a ticket first. Throws std::bad_alloc.
+  [[nodiscard]] KeyTicket ticket() const;
+
+ private:
+  friend class KeyTicket;
+  friend class Timer;
+  KeyedTimer(internal::Shard* shard, std::string key) : shard_(shard), key_(std::move(key)) {}
+
+  TimerHandle schedule(Span delay, const Instant* at, TimerCallback&& callback,
+                       const std::uint64_t* generation);
+
+  internal::Shard* shard_;
+  std::string key_;
+};
+
+/// What was the state of a key when it was drawn: a timer is scheduled with it unless the key has
+/// been cancelled since. So a cancel wins that comes before what it is to cancel:
+///
+///     auto ticket = timer.keyed(lock).ticket();   // before the lock is asked for
+///     acquire(lock, [ticket = std::move(ticket)]() mutable { ticket.after(10s, renew); });
+///     ...
+///     timer.keyed(lock).cancel();                 // no renewal survives
+///
+/// Threads:  as any value: one at a time. Lifetime: must be gone before its Timer is.
+class KeyTicket {
+ public:
+  KeyTicket(KeyTicket&& other) noexcept
+      : timer_(std::move(other.timer_)),
+        generation_(other.generation_),
+        drawn_(std::exchange(other.drawn_, false)) {}
+  KeyTicket& operator=(KeyTicket&&) = delete;
+  KeyTicket(const KeyTicket&) = delete;
+  ~KeyTicket();
+
+  /// Refused with Refusal::kCancelled if the key has been cancelled since this was drawn.
+  template <class Rep, class Period>
+  TimerHandle after(std::chrono::duration<Rep, Period> delay, TimerCallback callback) {
+    return timer_.schedule(internal::to_span(delay), nullptr, std::move(callback), &generation_);
+  }
+
+ private:
+  friend class KeyedTimer;
+  KeyTicket(KeyedTimer timer, std::uint64_t generation) noexcept
+      : timer_(std::move(timer)), generation_(generation) {}
+
+  KeyedTimer timer_;
+  std::uint64_t generation_;
+  bool drawn_ = true;
 };
 
 }  // namespace carillon

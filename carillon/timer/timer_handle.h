@@ -22,6 +22,8 @@ namespace internal {
 struct Core;
 struct Shard;
 
+enum class TimerKind : std::uint8_t { kOnce, kPeriodic };
+
 // A duration of any kind as a Span, clamped to what that holds: never wraps.
 template <class Rep, class Period>
 [[nodiscard]] constexpr Span to_span(std::chrono::duration<Rep, Period> duration) noexcept {
@@ -156,7 +158,7 @@ class TimerHandle {
   friend struct internal::Core;
   friend struct internal::Shard;
 
-  enum class Kind : std::uint8_t { kOnce, kPeriodic };
+  using Kind = internal::TimerKind;
 
   TimerHandle(internal::Shard* shard, std::uint32_t life, Kind kind, WheelHandle timer) noexcept
       : shard_(shard), timer_(timer), life_(life), kind_(kind) {}

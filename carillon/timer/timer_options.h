@@ -18,6 +18,8 @@
 
 namespace carillon {
 
+class ManualDriver;
+
 /// The clock that a Timer goes by.
 enum class ClockKind {
   /// CLOCK_MONOTONIC. While the machine is suspended a delay does not run down: 60 s with 15 s of
@@ -39,9 +41,13 @@ struct TimerOptions {
 
   ClockKind clock = ClockKind::kSteady;
 
-  /// Instead of a clock of the system: for a PollTimer, or set by a ManualDriver. A Timer with a
-  /// thread cannot sleep on it. Must outlive the Timer.
+  /// Instead of a clock of the system, for a PollTimer or by ManualDriver::options(); a Timer with
+  /// a thread cannot sleep on it, so one that is given it has none. Must outlive the Timer.
   const Clock* custom_clock = nullptr;
+  /// Instead of the system's calendar, with ClockKind::kWall. Must outlive the Timer.
+  const Calendar* custom_calendar = nullptr;
+  /// See ManualDriver::options().
+  ManualDriver* manual = nullptr;
 
   /// Where callbacks run. Null: a ThreadPoolExecutor of the Timer's own, as `pool` says.
   std::shared_ptr<Executor> executor = {};
@@ -69,8 +75,20 @@ struct TimerOptions {
   std::size_t batch = 128;
 
   /// What becomes of an exception that a callback throws: called on the thread that it ran on, and
-  /// must not throw. Without it, the first is told on stderr. It is counted in any case.
+  /// must not throw. Without it, the first is told to `log`. It is counted in any case.
   std::function<void(std::exception_ptr)> on_exception = {};
+
+  /// A callback that runs for longer is told to `log`, the first time, and counted always. It holds
+  /// one of the executor's threads. Zero: none is.
+  Span slow_callback = std::chrono::seconds(1);
+
+  /// So many Timers at a time in one process are told to `log`, once: one is enough for millions of
+  /// timers, and each has threads. 0: never.
+  unsigned many_timers = 64;
+
+  /// Is given a line without a newline when something is amiss: on whatever thread that is noticed,
+  /// with no lock held; must not throw. By default it is written to stderr.
+  std::function<void(std::string_view)> log = {};
 };
 
 }  // namespace carillon

@@ -86,6 +86,10 @@ class UniqueFunction<R(A...)> {
   [[nodiscard]] T* target() noexcept {
     return operations_ == &kOperations<T> ? address<T>(storage_) : nullptr;
   }
+  template <class T>
+  [[nodiscard]] const T* target() const noexcept {
+    return const_cast<UniqueFunction*>(this)->template target<T>();
+  }
 
  private:
   struct Operations {

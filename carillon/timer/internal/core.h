@@ -32,6 +32,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -46,13 +48,18 @@ namespace carillon::internal {
 
 using TimerWheel = PooledWheel<TimerCallback>;
 
+struct PeriodicTimer;
+
 enum class FiringState : std::uint8_t { kQueued, kBegun, kCancelled, kDone };
 
 // A callback that has left its wheel, and whose Firing has not been consumed.
 struct FiringRecord {
   TimerCallback callback;
   Shard* shard = nullptr;
-  WheelHandle timer;  // The name that handles know it by.
+  // The name that handles know it by.
+  WheelHandle timer;
+  TimerKind kind = TimerKind::kOnce;
+  PeriodicTimer* periodic = nullptr;
   Tick deadline = 0;
   std::atomic<FiringState> state{FiringState::kDone};
   bool in_table = false;
@@ -66,8 +73,8 @@ class FiringTable {
   // Has memory for `count` more. May throw std::bad_alloc.
   void reserve(std::size_t count);
   // Pre: reserved.
-  FiringRecord& add(WheelHandle timer) noexcept;
-  [[nodiscard]] FiringRecord* find(WheelHandle timer) const noexcept;
+  FiringRecord& add(TimerKind kind, WheelHandle timer) noexcept;
+  [[nodiscard]] FiringRecord* find(TimerKind kind, WheelHandle timer) const noexcept;
   // It can no longer be found.
   void hide(FiringRecord& record) noexcept;
   // It can be used again. Pre: hidden.
@@ -112,6 +119,48 @@ struct ParkedTimer {
   WheelHandle entry;
 };
 
+// What lies in the wheel for a periodic timer, and that itself. Its callback is in here while it
+// waits, and in its record from when it is due to when it has run.
+struct PeriodicRef {
+  std::uint32_t id;
+  void operator()() const noexcept {}
+};
+struct PeriodicTimer {
+  TimerCallback callback;
+  WheelHandle name;  // Of the handles: its number, and its generation.
+  WheelHandle entry;
+  FiringRecord* record = nullptr;  // While it is queued or running.
+  Instant due{};                   // Not rounded to ticks, so that it does not drift.
+  Span period{};
+  Repeat repeat = Repeat::kSkip;
+  bool ending = false;  // Cancelled while it was running.
+};
+
+// A callback with a key.
+struct KeyedNode {
+  TimerCallback callback;
+  std::string key;
+};
+struct KeyedRef {
+  std::unique_ptr<KeyedNode> node;
+  void operator()() const { node->callback(); }
+};
+struct KeyEntry {
+  WheelHandle timer;  // Null: none is pending.
+  std::uint64_t generation = 0;
+  std::size_t tickets = 0;
+};
+
+// A callback that follows the calendar.
+struct CalendarNode {
+  TimerCallback callback;
+  WallTime at;
+};
+struct CalendarRef {
+  std::unique_ptr<CalendarNode> node;
+  void operator()() const { node->callback(); }
+};
+
 struct HandleHash {
   std::size_t operator()(WheelHandle handle) const noexcept {
     return (std::uint64_t{handle.generation} << 32 | handle.index) * 0x9e3779b97f4a7c15U >> 16;
@@ -119,7 +168,7 @@ struct HandleHash {
 };
 
 struct alignas(64) Shard {
-  using Kind = TimerHandle::Kind;
+  using Kind = TimerKind;
 
   SpinLock mutex;
 
@@ -135,6 +184,12 @@ struct alignas(64) Shard {
   std::uint64_t dropped CARILLON_GUARDED_BY(mutex) = 0;
   FiringTable firings CARILLON_GUARDED_BY(mutex);
   std::unordered_map<WheelHandle, ParkedTimer, HandleHash> parked CARILLON_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<PeriodicTimer>> periodics CARILLON_GUARDED_BY(mutex);
+  std::vector<std::uint32_t> free_periodics CARILLON_GUARDED_BY(mutex);
+  std::unordered_map<std::string, KeyEntry> keys CARILLON_GUARDED_BY(mutex);
+  std::uint64_t missed CARILLON_GUARDED_BY(mutex) = 0;
+  // With max_pending: so many timers may be added before it must ask for more.
+  std::size_t credit CARILLON_GUARDED_BY(mutex) = 0;
 
   // Constant.
   Core* core = nullptr;
@@ -145,15 +200,25 @@ struct alignas(64) Shard {
   static constexpr std::uint64_t kOneHeld = std::uint64_t{1} << 32;
   alignas(64) std::atomic<std::uint64_t> flight{0};
   std::atomic<std::uint64_t> exceptions{0};
+  std::atomic<std::uint64_t> slow{0};
   // Records whose Firing has been consumed, to be given back under the lock.
   std::atomic<FiringRecord*> finished{nullptr};
 
+  // `delay` from now; or at `*at`, if there is one.
   TimerHandle schedule(Span delay, const Instant* at, TimerCallback&& callback);
+  TimerHandle schedule_every(Span period, TimerCallback&& callback, Repeat repeat);
+  TimerHandle schedule_at(WallTime at, TimerCallback&& callback);
+  // `generation`: what that of the key has to be still, if it matters.
+  TimerHandle schedule_keyed(const std::string& key, Span delay, const Instant* at,
+                             TimerCallback&& callback, const std::uint64_t* generation);
   CancelResult cancel(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
-  // `delay` from now; or at `deadline`, if there is one.
+  CancelResult cancel_key(const std::string& key) noexcept;
   RescheduleResult reschedule(std::uint32_t in_life, Kind kind, WheelHandle timer, Span delay,
-                              const Instant* deadline);
+                              const Instant* at);
   TimerState state(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
+  TimerState key_state(const std::string& key) noexcept;
+  std::uint64_t draw_ticket(const std::string& key);
+  void return_ticket(const std::string& key) noexcept;
 
   // Takes at most `most` timers that are due at `target` out of the wheel; their Firings are added
   // to `out`. Returns whether more are due then.
@@ -161,28 +226,70 @@ struct alignas(64) Shard {
   // The earliest deadline of the wheel; nothing if it is empty. If that is later than `now`, the
   // wheel is told the time.
   std::optional<Tick> next_deadline(Tick now);
-
-  // Refuses what comes, cancels all that has not begun; adds it to `out`.
-  void close(std::vector<UnfiredTimer>& out);
-  // Has a callback begun and not ended?
-  [[nodiscard]] bool has_begun() noexcept;
+  // The calendar has been set.
+  void follow_calendar();
 
   // Takes the callback of a record that is queued, so that it is never run; false if it has begun.
   bool take_back(FiringRecord& record, TimerCallback& callback) noexcept CARILLON_REQUIRES(mutex);
+  // The timer that had this callback, and was pending, is cancelled.
+  void note_cancelled(const TimerCallback& callback, WheelHandle timer) noexcept
+      CARILLON_REQUIRES(mutex);
+  void retire_periodic(PeriodicTimer& periodic) noexcept CARILLON_REQUIRES(mutex);
+  // A callback has run: a periodic timer goes back into the wheel. True: it is to run again at
+  // once, and has begun.
+  bool finish(FiringRecord& record) noexcept;
+
+  // Refuses what comes.
+  void refuse_all() noexcept;
+  // And cancels all that has not begun; adds it to `out`.
+  void close(std::vector<UnfiredTimer>& out);
+  // Gives back all memory. Pre: closed, nothing runs.
+  void clear() noexcept;
+  // Has a callback begun and not ended?
+  [[nodiscard]] bool has_begun() noexcept;
 
   [[nodiscard]] std::size_t pending() noexcept;
+  // Pending or running, but for periodic ones.
+  [[nodiscard]] std::size_t unfinished() noexcept;
   void add_to(TimerStats& stats) noexcept;
+  void add_to(std::vector<std::size_t>& levels);
 
  private:
   // Before the first timer.
   void begin();
+  [[nodiscard]] bool take_credit();
+  void give_credit() noexcept CARILLON_REQUIRES(mutex);
   [[nodiscard]] std::size_t pending_locked() const noexcept CARILLON_REQUIRES(mutex) {
     return (wheel ? wheel->size() : 0) + static_cast<std::uint32_t>(flight.load());
   }
   void give_back_finished() noexcept CARILLON_REQUIRES(mutex);
-  CancelResult cancel_elsewhere(WheelHandle timer, TimerCallback& doomed) noexcept
+  CancelResult cancel_elsewhere(Kind kind, WheelHandle timer, TimerCallback& doomed) noexcept
       CARILLON_REQUIRES(mutex);
   RescheduleResult reschedule_elsewhere(WheelHandle timer, Tick deadline) CARILLON_REQUIRES(mutex);
+  RescheduleResult reschedule_periodic(WheelHandle timer, Instant due, Tick deadline)
+      CARILLON_REQUIRES(mutex);
+  [[nodiscard]] PeriodicTimer* find_periodic(WheelHandle timer) const noexcept
+      CARILLON_REQUIRES(mutex);
+  CancelResult cancel_periodic(WheelHandle timer, TimerCallback& doomed) noexcept
+      CARILLON_REQUIRES(mutex);
+  [[nodiscard]] TimerState state_locked(Kind kind, WheelHandle timer) noexcept
+      CARILLON_REQUIRES(mutex);
+  void forget_key(const std::string& key, WheelHandle timer) noexcept CARILLON_REQUIRES(mutex);
+  // A calendar time that has not come, though its tick has; true if it has been put back.
+  bool put_back(WheelHandle name, TimerCallback& callback) CARILLON_REQUIRES(mutex);
+  void expire(TimerWheel::Expired&& expired, std::vector<Firing>& out) CARILLON_REQUIRES(mutex);
+};
+
+// Histograms that threads write, each mostly a stripe of its own.
+struct alignas(64) HistogramStripe {
+  std::array<std::atomic<std::uint64_t>, TimerHistogram::kBuckets> counts{};
+  std::atomic<std::uint64_t> sum_ns{0};
+
+  void add(Span span) noexcept {
+    counts[TimerHistogram::bucket_of(span)].fetch_add(1, std::memory_order_relaxed);
+    sum_ns.fetch_add(static_cast<std::uint64_t>(span.count()), std::memory_order_relaxed);
+  }
+  void add_to(TimerHistogram& histogram) const noexcept;
 };
 
 // What a Timer has while it lives.
@@ -199,7 +306,21 @@ struct TimerLife {
   // The driver's own.
   std::vector<Firing> batch;
   std::size_t handed_over = 0;  // Of the batch.
-  std::array<std::optional<Tick>, TimerOptions::kMaxShards> next;
+  std::array<std::optional<Tick>, TimerOptions::kMaxShards + 1> next;
+  int calendar_fd = -1;  // Readable when the calendar has been set.
+  Span calendar_offset{};
+
+  static constexpr std::size_t kStripes = 16;
+  std::array<HistogramStripe, kStripes> lateness;
+  std::array<HistogramStripe, kStripes> callback_time;
+  HistogramStripe driver_work;
+
+  // The first time of each is told.
+  std::atomic<bool> told_exception{false};
+  std::atomic<bool> told_slow{false};
+  std::atomic<bool> told_dropped{false};
+
+  ~TimerLife();
 };
 
 // The memory of a Timer. It is given to another one later, and never back to the system.
@@ -214,21 +335,30 @@ struct Core final : RoomListener {
   // A core for a Timer. May throw.
   static Core& open(TimerOptions&& options);
   std::vector<UnfiredTimer> stop();
+  std::vector<UnfiredTimer> drain(Span at_most);
   // The Timer is gone. Pre: stopped.
   void release() noexcept;
 
   // ---- time. Constant while it is open.
   ClockKind clock_kind = ClockKind::kSteady;
   const Clock* custom_clock = nullptr;
+  const Calendar* custom_calendar = nullptr;
   std::uint64_t tick_ns = 1;
   Reciprocal by_tick;
   std::size_t shard_count = 1;
+  // And one for what follows the calendar.
+  std::size_t all_shards = 1;
+  bool limited = false;
+  ManualDriver* manual = nullptr;
   std::uint32_t life_number = 0;
   std::unique_ptr<TimerLife> life;
 
   [[nodiscard]] Instant now() const noexcept;
   // Not before now, and later by a microsecond at most: cheaper than now().
   [[nodiscard]] Instant now_or_later() const noexcept;
+  [[nodiscard]] WallTime wall_now() const noexcept;
+  // When `at` is, if the calendar is not set until then.
+  [[nodiscard]] Instant instant_of(WallTime at) const noexcept;
   // The tick at which `deadline` is due: rounded up, so never early.
   [[nodiscard]] Tick tick_of(Instant deadline) const noexcept {
     const auto nanos = deadline.time_since_epoch().count();
@@ -270,6 +400,8 @@ struct Core final : RoomListener {
       wake_for(deadline);
     }
   }
+  // Another timer of the limit of all, or as many more as there are at a time. 0: none is left.
+  [[nodiscard]] std::size_t take_credit() noexcept;
   // Starts the driver's thread, unless it runs. May throw std::system_error.
   void ensure_started();
 
@@ -279,6 +411,12 @@ struct Core final : RoomListener {
   void poll(Instant now);
   // A turn of the driver: hands over what is due at `now`. Returns what wake_before is to be.
   Tick turn(Tick now);
+  Tick hand_over_due(Tick now);
+  // The earliest deadline; the first tick if something is handed over still; nothing if there is
+  // none, or it is paused. From the driver.
+  std::optional<Tick> first_due();
+  // For a PollTimer: readable when it is to be polled. -1 if there is none.
+  int poll_fd();
   // The driver looks at everything again.
   void wake() noexcept;
   void on_room() noexcept override { wake(); }
@@ -291,7 +429,7 @@ struct Core final : RoomListener {
   [[nodiscard]] bool in_callback() const noexcept;
 
   static TimerHandle refuse(Refusal refusal) noexcept { return TimerHandle(refusal); }
-  static TimerHandle make_handle(Shard& shard, std::uint32_t in_life, TimerHandle::Kind kind,
+  static TimerHandle make_handle(Shard& shard, std::uint32_t in_life, TimerKind kind,
                                  WheelHandle timer) noexcept {
     return {&shard, in_life, kind, timer};
   }
@@ -303,11 +441,16 @@ struct Core final : RoomListener {
   alignas(64) std::atomic<std::uint32_t> epoch{0};
   std::atomic<std::uint32_t> asleep{0};
   std::atomic<bool> quit{false};
-  enum Stage : std::uint32_t { kOpen, kStopping, kStopped };
+  std::atomic<bool> paused{false};
+  // A timerfd that wakes who polls it; -1: the driver sleeps on `epoch`. Kept for the next Timer.
+  std::atomic<int> fd{-1};
+  std::array<int, 2> kept_fds{-1, -1};
+  // With max_pending: what no shard has taken.
+  std::atomic<std::size_t> credit{0};
+  enum Stage : std::uint32_t { kOpen, kStopping, kStopped, kAbandoned };
   std::atomic<std::uint32_t> stage{kOpen};
   std::atomic<std::uint64_t> wakeups{0};
   std::atomic<std::uint64_t> executor_full{0};
-  std::atomic<bool> exception_told{false};
   // So many wait on ended_epoch for callbacks to end.
   std::atomic<std::uint32_t> awaiting{0};
   std::atomic<std::uint32_t> ended_epoch{0};
@@ -315,9 +458,10 @@ struct Core final : RoomListener {
   // this is not given to another Timer.
   std::atomic<std::uint32_t> holds{0};
 
-  std::array<Shard, TimerOptions::kMaxShards> shards;
+  std::array<Shard, TimerOptions::kMaxShards + 1> shards;
 
   Core* next_free = nullptr;
+  Core* next_of_all = nullptr;
 
  private:
   void wake_for(Tick deadline) noexcept;
@@ -325,9 +469,22 @@ struct Core final : RoomListener {
   void sleep_until(Tick tick, std::uint32_t epoch_seen) noexcept;
   void await_callbacks() noexcept;
   void report(Shard& shard) noexcept;
+  void note_run(Shard& shard, Span late, Span took) noexcept;
+  void look_at_calendar();
+  void open_fd();
+  void set_fd(Instant until) const noexcept;
   static void consume(FiringRecord& record) noexcept;
   static void let_go(Shard& shard) noexcept;
+
+ public:
+  // A line for the log, the first time.
+  void tell(std::atomic<bool>& told, std::string_view line) noexcept;
   void drop_hold() noexcept;
+  // Waits until all that was handed over has run; for a ManualDriver.
+  void await_idle() noexcept;
+  // In the child of a fork: it is no Timer any more, and its memory is lost.
+  void abandon() noexcept;
+  static void tell(const TimerOptions& options, std::string_view line) noexcept;
 };
 
 }  // namespace carillon::internal
