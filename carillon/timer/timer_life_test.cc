@@ -98,8 +98,8 @@ TEST(TimerPause, WhatComesDueMeanwhileFiresOnResume) {
 }
 
 TEST(TimerPause, ResumeWakesTheDriver) {
-  Timer timer;
   std::latch ran(1);
+  Timer timer;
   timer.pause();
   timer.after(microseconds(1), [&] { ran.count_down(); });
   timer.resume();
@@ -107,16 +107,16 @@ TEST(TimerPause, ResumeWakesTheDriver) {
 }
 
 TEST(TimerDrain, FiresWhatIsPendingAndRefusesWhatComes) {
-  Timer timer;
   std::atomic<int> ran{0};
   std::atomic<int> refused{0};
+  std::atomic<int> ticks{0};
+  Timer timer;
   for (int i = 0; i < 100; ++i) {
     timer.after(milliseconds(i / 10), [&] {
       ++ran;
       refused += timer.after(milliseconds(1), [] { FAIL(); }) ? 0 : 1;
     });
   }
-  std::atomic<int> ticks{0};
   timer.every(milliseconds(1), [&] { ++ticks; });
   const auto unfired = timer.drain(minutes(5));
   EXPECT_EQ(ran, 100);
@@ -126,8 +126,8 @@ TEST(TimerDrain, FiresWhatIsPendingAndRefusesWhatComes) {
 }
 
 TEST(TimerDrain, EndsInTimeAndReturnsTheRest) {
-  Timer timer;
   std::atomic<bool> ran{false};
+  Timer timer;
   timer.after(milliseconds(1), [&] { ran = true; });
   timer.after(hours(1), [] { FAIL(); });
   const auto unfired = timer.drain(milliseconds(50));
@@ -135,9 +135,9 @@ TEST(TimerDrain, EndsInTimeAndReturnsTheRest) {
 }
 
 TEST(TimerStop, InACallbackDoesNotWaitForThat) {
-  Timer timer;
   std::latch stopped(1);
   std::atomic<std::size_t> unfired{0};
+  Timer timer;
   timer.after(hours(1), [] { FAIL(); });
   timer.after(microseconds(1), [&] {
     unfired = timer.stop().size();
@@ -239,8 +239,8 @@ TEST(TimerCalendar, IsRefusedByOtherClocks) {
 TEST(TimerCalendar, OfTheSystem) {
   TimerOptions options;
   options.clock = ClockKind::kWall;
-  Timer timer(options);
   std::latch ran(3);
+  Timer timer(options);
   timer.at(SystemCalendar().now() + milliseconds(2), [&] { ran.count_down(); });
   timer.at(WallTime(hours(1)), [&] { ran.count_down(); });  // In 1970.
   timer.after(milliseconds(1), [&] { ran.count_down(); });
@@ -399,8 +399,8 @@ constexpr bool kThreadSanitizer = false;
 #endif
 
 TEST(TimerFork, InTheChildItRefusesAndAnotherWorks) {
-  Timer timer;
   std::latch ran(1);
+  Timer timer;
   const auto handle = timer.after(hours(1), [] {});
   timer.after(microseconds(1), [&] { ran.count_down(); });
   ran.wait();

@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 
 TEST(TimerThread, RunsCallbacksAndNoneIsEarly) {
   constexpr int kTimers = 2000;
-  Timer timer({.tick = microseconds(100)});
   std::latch ran(kTimers);
   std::atomic<int> early{0};
+  Timer timer({.tick = microseconds(100)});
   for (int i = 0; i < kTimers; ++i) {
     const Instant earliest = timer.now() + microseconds(i * 7);
     timer.after(microseconds(i * 7), [&, earliest] {
@@ -48,9 +48,9 @@ TEST(TimerThread, AnEarlierDeadlineWakesTheDriver) {
 }
 
 TEST(TimerThread, ABlockedCallbackDelaysNoOther) {
-  Timer timer;
   std::latch release(1);
   std::latch others(100);
+  Timer timer;
   timer.after(milliseconds(1), [&] { release.wait(); });
   for (int i = 0; i < 100; ++i) {
     timer.after(milliseconds(1 + i / 10), [&] { others.count_down(); });
@@ -61,8 +61,8 @@ TEST(TimerThread, ABlockedCallbackDelaysNoOther) {
 
 TEST(TimerThread, MoreAreDueThanTheQueueOfThePoolHolds) {
   constexpr int kTimers = 5000;
-  Timer timer({.pool = {.threads = 2, .capacity = 16}});
   std::latch ran(kTimers);
+  Timer timer({.pool = {.threads = 2, .capacity = 16}});
   for (int i = 0; i < kTimers; ++i) {
     timer.after(milliseconds(2), [&] { ran.count_down(); });
   }

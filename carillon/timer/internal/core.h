@@ -22,8 +22,8 @@
 // has moved. A producer inserts under the lock, then reads wake_before. If the driver's visit came
 // after the insert, it has seen it. Otherwise the lock orders the driver's kAlways before the
 // producer's read, which therefore sees kAlways or what the driver will sleep until; either makes
-// it move the epoch if that is later than its deadline. core_explorer_test.cc tries all
-// interleavings.
+// it move the epoch if that is later than its deadline. wake_explorer_test.cc tries all
+// interleavings of this, and fire_explorer_test.cc those of the states above.
 
 #include <array>
 #include <atomic>
