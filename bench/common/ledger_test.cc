@@ -11,6 +11,7 @@
 #include "bench/common/interrupt.h"
 #include "bench/common/json_line.h"
 #include "bench/common/lateness.h"
+#include "bench/common/table.h"
 #include "bench/common/targets.h"
 
 namespace carillon::bench {
@@ -136,6 +137,24 @@ TEST(Targets, TheRivalMayBeMeasuredElsewhere) {
   EXPECT_EQ(verdicts[0].value, 30.0);
   EXPECT_TRUE(verdicts[0].met);
   EXPECT_FALSE(verdicts[1].met);
+}
+
+TEST(Targets, MayBeMetByAValueInsteadOfARatio) {
+  Ledger ledger;
+  ledger.add(measured("W1", "n", "wheel", 1, "ns", 30));
+  ledger.add(measured("W1", "n", "peer", 1, "ns", 10));
+  Target target{"quick", "W1", "n",  "ns", "wheel", "peer", Bound::kAtMost,
+                2,       2,    "ns", "",   "",      "",     30};
+  const std::array met = {target};
+  target.or_value = 29.9;
+  const std::array missed = {target};
+  const auto good = judge(ledger, met, false, {"W1"});
+  EXPECT_TRUE(good[0].met);
+  EXPECT_TRUE(good[0].met_by_value);
+  EXPECT_NE(format_verdicts(good).find("<= 30 ns"), std::string::npos) << format_verdicts(good);
+  const auto bad = judge(ledger, missed, false, {"W1"});
+  EXPECT_FALSE(bad[0].met);
+  EXPECT_NE(format_verdicts(bad).find("<= 2 "), std::string::npos) << format_verdicts(bad);
 }
 
 }  // namespace

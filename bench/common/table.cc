@@ -126,8 +126,11 @@ std::string format_verdicts(const std::vector<Verdict>& verdicts) {
     const std::string value = verdict.value && !target.unit.empty()
                                   ? fmt::format("{:.1f} {}", *verdict.value, target.unit)
                                   : "";
-    out += fmt::format("  {:<36}{:>12}{:>{}}   {:<2} {:<6g}  {}\n", target.name, measured, value,
-                       values ? 10 : 0, to_string(target.bound), verdict.limit,
+    const std::string limit =
+        verdict.met_by_value ? fmt::format("<= {:g} {}", target.or_value, target.unit)
+                             : fmt::format("{:<2} {:g}", to_string(target.bound), verdict.limit);
+    out += fmt::format("  {:<36}{:>12}{:>{}}   {:<9}  {}\n", target.name, measured, value,
+                       values ? 10 : 0, limit,
                        verdict.met        ? "ok"
                        : verdict.measured ? "SHORT"
                                           : "-");

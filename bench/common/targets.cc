@@ -41,11 +41,15 @@ std::vector<Verdict> judge(const Ledger& ledger, std::span<const Target> targets
   for (const Target& target : targets) {
     if (std::find(benches.begin(), benches.end(), target.bench) == benches.end()) continue;
     if (check && target.limit_in_check == 0 && target.limit != 0) continue;
-    Verdict verdict{&target, measured_value(ledger, target), std::nullopt,
-                    check ? target.limit_in_check : target.limit, false};
+    Verdict verdict{&target,      measured_value(ledger, target),
+                    std::nullopt, check ? target.limit_in_check : target.limit,
+                    false,        false};
     const Series series = ledger.lowest(target.bench, target.cell, target.subject, target.metric);
     if (!series.empty()) verdict.value = summarize(values_of(series)).median;
     verdict.met = verdict.measured && within(*verdict.measured, target.bound, verdict.limit);
+    verdict.met_by_value =
+        !verdict.met && target.or_value > 0 && verdict.value && *verdict.value <= target.or_value;
+    verdict.met = verdict.met || verdict.met_by_value;
     verdicts.push_back(verdict);
   }
   return verdicts;

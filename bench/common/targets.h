@@ -42,6 +42,8 @@ struct Target {
   std::string_view rival_bench = {};
   std::string_view rival_cell = {};
   std::string_view rival_metric = {};
+  /// If any: it is met, too, if the subject's own median is at most this, whatever the ratio.
+  double or_value = 0;
 };
 
 struct Verdict {
@@ -50,6 +52,7 @@ struct Verdict {
   std::optional<double> value;     ///< The median of the subject's metric.
   double limit;
   bool met;
+  bool met_by_value;  ///< Not by the ratio: by or_value.
 };
 
 /// Judges each of `targets` whose bench is in `benches`, in the order they are listed.

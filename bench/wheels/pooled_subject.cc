@@ -22,6 +22,7 @@ class PooledSubject {
   static constexpr Family kFamily = Family::kWheel;
   static constexpr bool kEqualTimeouts = false;
   static constexpr bool kDrivesItself = false;
+  static constexpr bool kGivesOutHandles = true;
   static constexpr int kLateShift = 0;
   static constexpr std::size_t kPayloadBytes = sizeof(Owner) + sizeof(PooledTimer);
 

@@ -59,8 +59,18 @@ double resident_bytes() {
 double Phase::ns() const { return summarize(rounds_).median; }
 
 void Phase::add(double ns) {
+  add_part(ns);
+  end_round();
+}
+
+void Phase::add_part(double ns) {
   static const double kEmpty = empty_phase_ns();
-  rounds_.push_back(std::max(ns - kEmpty, 0.0) / operations_);
+  parts_ += std::max(ns - kEmpty, 0.0);
+}
+
+void Phase::end_round() {
+  rounds_.push_back(parts_ / operations_);
+  parts_ = 0;
   check_interrupt();
 }
 

@@ -30,6 +30,14 @@ class Phase {
     work();
     add(real_ns() - begin);
   }
+  /// The same for a part of a round; end_round() after its last.
+  template <class Work>
+  void resume(Work&& work) {
+    const double begin = real_ns();
+    work();
+    add_part(real_ns() - begin);
+  }
+  void end_round();
   /// The median over the rounds, an operation.
   [[nodiscard]] double ns() const;
   /// What each round took, an operation.
@@ -37,8 +45,10 @@ class Phase {
 
  private:
   void add(double ns);
+  void add_part(double ns);
 
   double operations_;
+  double parts_ = 0;  // of the round that has not ended
   std::vector<double> rounds_;
 };
 

@@ -26,6 +26,7 @@ enum class Family { kWheel, kHeap, kLibrary };
 ///                      that it need not be called tick by tick
 ///     kLateShift       0: exact; s: late by at most delay / 2^s
 ///     kPayloadBytes    of the bytes a timer takes, those that are the user's
+///     kGivesOutHandles if there: a copy of a scheduled Timer names the timer as well as itself
 ///
 /// prepare() is called once for each timer before, dispose() once after; both are not measured.
 /// refresh() moves a scheduled timer to a later deadline.

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,43 @@ class Population {
 
  private:
   std::size_t count_;
+};
+
+/// What the caller of cancel() and refresh() has in hand, in the order of use: the addresses of the
+/// timers, or, of subjects that give out handles, the handles. What it costs the caller to find
+/// them in a table of his own is no timer's cost.
+template <Subject S>
+class Named {
+ public:
+  using Timer = typename S::Timer;
+
+  explicit Named(std::size_t most) { names_.reserve(most); }
+
+  void take(Population<S>& population, std::span<const std::uint32_t> ids) {
+    names_.clear();
+    for (const std::uint32_t id : ids) {
+      if constexpr (kByValue) {
+        names_.push_back(population.timers[id]);
+      } else {
+        names_.push_back(&population.timers[id]);
+      }
+    }
+  }
+  template <class Use>
+  void each(Use&& use) {
+    for (auto& name : names_) {
+      if constexpr (kByValue) {
+        use(name);
+      } else {
+        use(*name);
+      }
+    }
+  }
+
+ private:
+  static constexpr bool kByValue = requires { S::kGivesOutHandles; };
+
+  std::vector<std::conditional_t<kByValue, Timer, Timer*>> names_;
 };
 
 /// Adds what the subject's exactness allows to compare.
@@ -126,6 +165,7 @@ Measurement run_w1(Population<S>& population, const Script& script, double bytes
             static_cast<double>(S::kPayloadBytes);
   });
 
+  Named<S> names(n);
   Phase schedule(n);
   Phase cancel(n);
   Phase settle(n);
@@ -134,9 +174,8 @@ Measurement run_w1(Population<S>& population, const Script& script, double bytes
   for (std::size_t round = 0; round < script.rounds; ++round) {
     const Tick base = subject.now();
     schedule.time([&] { schedule_all(population, script, round); });
-    cancel.time([&] {
-      for (const std::uint32_t id : script.order_of(round)) subject.cancel(population.timers[id]);
-    });
+    names.take(population, script.order_of(round));
+    cancel.time([&] { names.each([&](Timer& timer) { subject.cancel(timer); }); });
     settle.time([&] {
       subject.advance(base + kLongestDelay + (allowance<S>(kLongestDelay, 1)),
                       [&](Timer&, Tick) { ++expired; });
@@ -196,21 +235,21 @@ Measurement run_w2(Population<S>& population, const Script& script, bool verify)
   subject.advance(base + kIdleTimeout, [](Timer&, Tick) {});
 
   Checksum lapsed;
+  Tick now = base + kIdleTimeout;
+  const auto sink = [&](Timer& timer, Tick tick) {
+    note<S>(lapsed, population.id_of(timer), tick - base);
+    subject.schedule(timer, now + kIdleTimeout);
+  };
+  Named<S> names(kRefreshesPerTick);
   Phase refresh(script.picks.size());
-  refresh.time([&] {
-    Tick now = base + kIdleTimeout;
-    const auto sink = [&](Timer& timer, Tick tick) {
-      note<S>(lapsed, population.id_of(timer), tick - base);
-      subject.schedule(timer, now + kIdleTimeout);
-    };
-    std::size_t until_tick = kRefreshesPerTick;
-    for (const std::uint32_t id : script.picks) {
-      subject.refresh(population.timers[id], now + kIdleTimeout);
-      if (--until_tick > 0) continue;
-      until_tick = kRefreshesPerTick;
+  for (std::size_t i = 0; i < script.picks.size(); i += kRefreshesPerTick) {
+    names.take(population, std::span(script.picks).subspan(i, kRefreshesPerTick));
+    refresh.resume([&] {
+      names.each([&](Timer& timer) { subject.refresh(timer, now + kIdleTimeout); });
       subject.advance(++now, sink);
-    }
-  });
+    });
+  }
+  refresh.end_round();
   // What is late rearms late, and may have been refreshed before it came: not to be foreseen.
   if constexpr (S::kLateShift == 0) {
     require_foreseen<S>("W2", n, lapsed, script.lapsed, 0);

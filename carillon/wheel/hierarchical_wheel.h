@@ -249,7 +249,8 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   //     bit l of occupied_levels_ is set iff current_[l].occupied is not empty.
   // (3) no bit of current_[l] is set for a slot before the hand's, nor above level 0 for the
   //     hand's own, stale bits included: so the first bit is the next slot.
-  // (4) no bit of current_ is set for a slot that begins before next_start_.
+  // (4) no bit of current_ is set for a slot that begins before next_start_, which is now_ while
+  //     due_ is not empty.
   // (5) timers in due_ have the deadline now_, or have been postponed.
   Tick now_;
   Tick next_start_ = kLastTick;

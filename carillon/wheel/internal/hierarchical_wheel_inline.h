@@ -89,18 +89,17 @@ template <class Sink>
 AdvanceResult BasicHierarchicalWheel<Levels>::advance(Tick target, Sink&& sink,
                                                       std::size_t budget) {
   AdvanceResult result;
+  // While something is due next_start_ is not after now_.
+  if (target < next_start_ && target >= now_) [[likely]] {
+    now_ = target;
+    return result;
+  }
   if (target < now_) {
     result.more = has_due();
     return result;
   }
-  if (due_.empty()) {
-    if (target < next_start_) {
-      now_ = target;
-      return result;
-    }
-    if (!load_due(target)) {
-      return result;
-    }
+  if (due_.empty() && !load_due(target)) {
+    return result;
   }
   const internal::DestructionWatch watch(destroyed_);
   for (;;) {

@@ -21,6 +21,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/wheel/hook.h"
+#include "carillon/wheel/internal/index_set.h"
 #include "carillon/wheel/internal/region.h"
 #include "carillon/wheel/internal/slot_set.h"
 #include "carillon/wheel/levels.h"
@@ -150,7 +151,26 @@ class PoolCore {
     const Tick next = now_ + (now_ != kLastTick ? 1 : 0);
     return deadline < next ? next : deadline;
   }
+  // The index for the next timer, which is taken by take_index().
+  std::uint32_t next_index() {
+    return size_ + out_of_use_ < used_ ? free_.first() : fresh_index();
+  }
+  void take_index(std::uint32_t index) noexcept {
+    if (index == used_) {
+      ++used_;
+    } else {
+      free_.take(index);
+    }
+  }
   std::uint32_t fresh_index();
+  // It has no timer any more.
+  void put_back(std::uint32_t index, const Node& node) noexcept {
+    if (node.generation != kLastGeneration) [[likely]] {
+      free_.put(index);
+    } else {
+      ++out_of_use_;
+    }
+  }
   void reserve_nodes(std::size_t count);
   void reserve_chunks(std::size_t count);
   // Gives the node's timer an entry at its place; returns whether that took a new chunk.
@@ -197,9 +217,8 @@ class PoolCore {
   }
   void sweep() noexcept;
   void sweep_chunk(Slot& slot) noexcept;
-  // No timer is left: forgets all entries, and, unless nodes are doomed, in what order nodes lie
-  // on the free stack.
-  void reset(bool nodes_too) noexcept;
+  // No timer is left: forgets all entries.
+  void reset() noexcept;
 
   [[nodiscard]] WheelSnapshot make_snapshot() const;
   [[nodiscard]] std::size_t heap_bytes() const noexcept {
@@ -215,7 +234,8 @@ class PoolCore {
   //     which is empty; bit l of occupied_levels_ is set iff current_[l].occupied is not empty.
   // (3) no bit of current_[l] is set for a slot before the hand's, nor above level 0 for the
   //     hand's own, stale bits included: so the first bit is the next slot.
-  // (4) no bit of current_ is set for a slot that begins before next_start_.
+  // (4) no bit of current_ is set for a slot that begins before next_start_, which is now_ while
+  //     due_ is not empty.
   // (5) live entries in due_ have the deadline now_, or a later one by move().
   // (6) node.parked == x, x a location, iff the entry at x is live: its timer is the node's.
   // (7) entries_ counts the words between head and tail of all slots and due_, live or stale.
@@ -237,14 +257,13 @@ class PoolCore {
   Tick earliest_ = kLastTick;
   bool earliest_exact_ = false;
 
-  // Nodes [0, used_) have been used. Free ones are free_[0, free_count_), the next one last, and
-  // those from fresh_ on; but for the ones that are retired or doomed.
+  // Nodes [0, used_) have been used. Those that are not a timer's are in free_, but for
+  // out_of_use_ ones: retired, or doomed, of which there are doomed_.
   std::uint32_t used_ = 0;
-  // There is memory for so many, their places on the free stack and their payloads.
-  std::size_t node_capacity_ = 0;
-  std::uint32_t fresh_ = 0;
-  std::uint32_t free_count_ = 0;
+  std::uint32_t out_of_use_ = 0;
   std::uint32_t doomed_ = 0;
+  // There is memory for so many, their bits in free_ and their payloads.
+  std::size_t node_capacity_ = 0;
   // Chunks [1, chunk_capacity_) have memory; those from fresh_chunk_ on have not been used since
   // reset(), the free ones are a list.
   std::uint32_t fresh_chunk_ = 1;
@@ -259,7 +278,7 @@ class PoolCore {
   std::uint32_t sweep_write_ = 0;
 
   RegionOf<Node> nodes_;
-  RegionOf<std::uint32_t> free_;
+  IndexSet free_;
   RegionOf<std::uint32_t> words_;
   Region payloads_;
   std::size_t payload_size_;
@@ -286,20 +305,11 @@ inline void PoolCore<Shape>::unmark(int level, int slot) noexcept {
 template <class Shape>
 inline std::uint32_t PoolCore<Shape>::insert(Tick deadline) {
   deadline = clamped(deadline);
-  const bool recycled = free_count_ != 0;
-  const std::uint32_t index = recycled ? free_[free_count_ - 1] : fresh_index();
-  constexpr std::uint32_t kAhead = 8;
-  if (free_count_ > kAhead) {
-    __builtin_prefetch(&nodes_[free_[free_count_ - 1 - kAhead]], 1);
-  }
+  const std::uint32_t index = next_index();
   Node& node = nodes_[index];
   node.deadline = deadline;
   const bool extended = place(index, node);
-  if (recycled) {
-    --free_count_;
-  } else {
-    ++fresh_;
-  }
+  take_index(index);
   if (size_++ == 0 || deadline < earliest_) {
     earliest_ = deadline;
     earliest_exact_ = true;
@@ -318,11 +328,10 @@ inline void PoolCore<Shape>::release(std::uint32_t index, Node& node) noexcept {
     earliest_exact_ = false;
   }
   node.parked = 0;
-  if (++node.generation != kLastGeneration) [[likely]] {
-    free_[free_count_++] = index;
-  }
+  ++node.generation;
+  put_back(index, node);
   if (--size_ == 0 && entries_ > Shape::kFewStale) [[unlikely]] {
-    reset(doomed_ == 0);
+    reset();
   }
 }
 

@@ -46,20 +46,14 @@ void PoolCore<Shape>::reserve_nodes(std::size_t count) {
   node_capacity_ = std::max(node_capacity_, count);
 }
 
-// The node at fresh_, which is where it remains until ++fresh_.
+// The first one that has never been used.
 template <class Shape>
 std::uint32_t PoolCore<Shape>::fresh_index() {
-  while (fresh_ < used_ && nodes_[fresh_].generation == kLastGeneration) {
-    ++fresh_;
+  if (used_ == node_capacity_) {
+    reserve_nodes(std::size_t{used_} + 1);
   }
-  if (fresh_ == used_) {
-    if (used_ == node_capacity_) {
-      reserve_nodes(std::size_t{used_} + 1);
-    }
-    nodes_[used_] = Node{0, 0, 1};
-    ++used_;
-  }
-  return fresh_;
+  nodes_[used_] = Node{0, 0, 1};
+  return used_;
 }
 
 template <class Shape>
@@ -173,7 +167,7 @@ void PoolCore<Shape>::place_all(Slot& slot) noexcept {
 }
 
 template <class Shape>
-void PoolCore<Shape>::reset(bool nodes_too) noexcept {
+void PoolCore<Shape>::reset() noexcept {
   while (occupied_levels_ != 0) {
     const int level = std::countr_zero(occupied_levels_);
     const int slot = at(current_, level).occupied.first();
@@ -194,10 +188,6 @@ void PoolCore<Shape>::reset(bool nodes_too) noexcept {
   free_chunk_ = 0;
   fresh_chunk_ = 1;
   sweep_inside_ = false;
-  if (nodes_too) {
-    free_count_ = 0;
-    fresh_ = 0;
-  }
 }
 
 // ------------------------------------------------------------------------------ turning
@@ -226,6 +216,12 @@ bool PoolCore<Shape>::load_due(Tick target) noexcept {
       due_at_ = first_of(due_.head);
       prefetch_nodes<true>(due_.head, due_);
       look_ahead<true>(due_.head, due_);
+      if (!ring.occupied.empty()) {
+        // What is due after this has the time that this takes to come near.
+        if (const Slot& next = ring.slots[ring.occupied.first()]; !next.empty()) {
+          prefetch_nodes<true>(next.head, next);
+        }
+      }
       if (has_due()) {
         earliest_ = start;
         earliest_exact_ = true;

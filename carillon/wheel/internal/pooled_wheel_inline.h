@@ -104,18 +104,17 @@ template <class Sink>
 AdvanceResult BasicPooledWheel<Payload, Shape>::advance(Tick target, Sink&& sink,
                                                         std::size_t budget) {
   AdvanceResult result;
+  // While something is due next_start_ is not after now_.
+  if (target < this->next_start_ && target >= this->now_) [[likely]] {
+    this->now_ = target;
+    return result;
+  }
   if (target < this->now_) {
     result.more = this->has_due();
     return result;
   }
-  if (this->due_.empty()) {
-    if (target < this->next_start_) {
-      this->now_ = target;
-      return result;
-    }
-    if (!this->load_due(target)) {
-      return result;
-    }
+  if (this->due_.empty() && !this->load_due(target)) {
+    return result;
   }
   const Watch watch(destroyed_);
   for (;;) {
@@ -170,19 +169,23 @@ void BasicPooledWheel<Payload, Shape>::clear() noexcept {
 // nodes are not given out until then.
 template <class Payload, class Shape>
 void BasicPooledWheel<Payload, Shape>::doom_all() noexcept {
-  for (std::uint32_t index = 0; index < this->fresh_; ++index) {
+  for (std::uint32_t index = 0; index < this->used_; ++index) {
     Node& node = this->nodes_[index];
     if (node.parked != 0 && node.parked != Core::kDoomed) {
       ++node.generation;
-      node.parked = kQuietPayload ? 0 : Core::kDoomed;
-      if (!kQuietPayload) {
+      if constexpr (kQuietPayload) {
+        node.parked = 0;
+        this->put_back(index, node);
+      } else {
+        node.parked = Core::kDoomed;
         ++this->doomed_;
+        ++this->out_of_use_;
       }
     }
   }
   this->size_ = 0;
   this->earliest_exact_ = false;
-  this->reset(this->doomed_ == 0);
+  this->reset();
 }
 
 // `watch` tells when a destructor has destroyed the wheel; null if it is being destroyed already.
@@ -198,9 +201,8 @@ void BasicPooledWheel<Payload, Shape>::destroy_doomed(const Watch* watch) noexce
       [[maybe_unused]] const Payload gone = take_payload(index);
       node.parked = 0;
       --this->doomed_;
-      if (node.generation != Core::kLastGeneration) {
-        this->free_[this->free_count_++] = index;
-      }
+      --this->out_of_use_;
+      this->put_back(index, node);
     }
     if (watch != nullptr && watch->destroyed()) {
       return;
