@@ -24,10 +24,10 @@ using PooledLevels = PooledShape::Levels;
 constexpr std::uint64_t kHashedSlotBytes = 32;
 constexpr std::uint64_t kHashedGroupBytes = 24;
 /// pooled_wheel.h: at most, stale entries included.
-constexpr std::uint64_t kPooledTimerBytes = 32;
+constexpr std::uint64_t kPooledTimerBytes = 28;
 constexpr std::uint64_t kChunkBytes = 64;
-/// And a step of nodes, one of places in the free stack and one of chunks that are not full.
-constexpr std::uint64_t kPooledStepBytes = 3 * PooledWheel<>::kMemoryStep;
+/// And a step of nodes, one of free bits, one of their summary and one of chunks, not full.
+constexpr std::uint64_t kPooledStepBytes = 4 * PooledWheel<>::kMemoryStep;
 /// A deadline and a link in the heap's array, and the place in the user's object.
 constexpr std::uint64_t kHeapTimerBytes = 24;
 static_assert(kMostPending == PooledWheel<>::kMaxSize);

@@ -108,9 +108,9 @@ struct PooledShape {
 /// Cost:      schedule, cancel, reschedule: O(1), whatever the distance. advance: O(expired +
 ///            cascaded + stale met + levels), nothing for the length of the jump. next_deadline:
 ///            O(1); after the earliest has gone O(levels), amortised with cascading. Memory is kept
-///            for reuse until the wheel is destroyed: for a timer at most 32 bytes (node 16, free
-///            stack 4, entry 4 to 5, stale entry as much), and the payload; for the wheel 33 KiB,
-///            a step of 64 KiB of each array from the first timer on, and a chunk for each
+///            for reuse until the wheel is destroyed: for a timer at most 28 bytes (node 16, entry
+///            4 to 5, stale entry as much, an eighth for growth), and the payload; for the wheel
+///            33 KiB, a step of 64 KiB of each array from the first timer on, and a chunk for each
 ///            occupied slot.
 /// Limits:    max_size() timers, at most kMaxSize.
 ///
@@ -145,8 +145,8 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   /// What max_size() is unless said otherwise: 64 million timers, two gigabytes.
   static constexpr std::size_t kDefaultMaxSize = std::size_t{1} << 26;
 
-  /// Memory is taken in multiples of this for each of nodes, free stack, chunks and payloads, while
-  /// it is little; then by an eighth of what there is.
+  /// Memory is taken in multiples of this for each of nodes, free bits and their summary, chunks
+  /// and payloads, while it is little; then by an eighth of what there is.
   static constexpr std::size_t kMemoryStep = internal::Region::kStep;
 
   /// An empty wheel at the tick `now`, for at most `max_size` timers; kMaxSize if that is less.

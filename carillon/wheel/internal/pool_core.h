@@ -152,9 +152,7 @@ class PoolCore {
     return deadline < next ? next : deadline;
   }
   // The index for the next timer, which is taken by take_index().
-  std::uint32_t next_index() {
-    return size_ + out_of_use_ < used_ ? free_.first() : fresh_index();
-  }
+  std::uint32_t next_index() { return size_ + out_of_use_ < used_ ? free_.first() : fresh_index(); }
   void take_index(std::uint32_t index) noexcept {
     if (index == used_) {
       ++used_;

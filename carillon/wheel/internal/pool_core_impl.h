@@ -145,11 +145,29 @@ void PoolCore<Shape>::place_all(Slot& slot) noexcept {
   if (list.empty()) {
     return;
   }
-  prefetch_nodes<false>(list.head, list);
+  // So many entries before one is met, its node is asked for: one by one, since asking for many at
+  // once and then waiting for them leaves the memory idle in between.
+  constexpr std::uint32_t kAhead = 32;
+  std::uint32_t ahead = first_of(list.head);
+  const auto prefetch_one = [&] {
+    if (ahead == list.tail) {
+      return;
+    }
+    if ((ahead & kOffsetMask) == 0) {
+      const std::uint32_t chunk = next_chunk((ahead - 1) >> kChunkBits);
+      ahead = first_of(chunk);
+      __builtin_prefetch(&next_chunk(next_chunk(chunk)));
+    }
+    __builtin_prefetch(&nodes_[word(ahead)], 1);
+    ++ahead;
+  };
+  for (std::uint32_t i = 0; i < kAhead; ++i) {
+    prefetch_one();
+  }
   for (std::uint32_t chunk = list.head;;) {
-    look_ahead<false>(chunk, list);
     const std::uint32_t end = end_of(chunk, list);
     for (std::uint32_t location = first_of(chunk); location != end; ++location) {
+      prefetch_one();
       const std::uint32_t index = word(location);
       Node& node = nodes_[index];
       if (node.parked == location) {
@@ -220,6 +238,7 @@ bool PoolCore<Shape>::load_due(Tick target) noexcept {
         // What is due after this has the time that this takes to come near.
         if (const Slot& next = ring.slots[ring.occupied.first()]; !next.empty()) {
           prefetch_nodes<true>(next.head, next);
+          look_ahead<true>(next.head, next);
         }
       }
       if (has_due()) {
