@@ -124,6 +124,7 @@ class Files(unittest.TestCase):
     def test_spdx(self):
         self.assertEqual(self.rules('carillon/base/a.cc', 'int x;\n'), ['spdx'])
         self.assertEqual(self.rules('tests/run.py', 'pass\n'), ['spdx'])
+        self.assertEqual(self.rules('bench/java/Peer.java', 'interface Peer {}\n'), ['spdx'])
         self.assertEqual(self.rules('tests/run.py', '#!/bin/x\n' + CMAKE_SPDX), [])
 
     def test_pragma_once(self):
