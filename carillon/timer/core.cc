@@ -164,9 +164,9 @@ void Core::abandon() noexcept {
     const SpinLockHold hold(shard.mutex);
     shard.life = 0;
     shard.open = false;
-    static_cast<void>(shard.wheel.release());
     shard.flight.store(0);
     // What was half done when the process was forked cannot be destroyed.
+    new (&shard.wheel) decltype(shard.wheel);
     new (&shard.firings) FiringTable;
     new (&shard.parked) decltype(shard.parked);
     new (&shard.periodics) decltype(shard.periodics);
