@@ -29,14 +29,20 @@ Registry& registry();
 
 // A fork has only the thread that called it in the child. What the others held stays held: so in
 // the child every Timer is given up, without looking at what is in it.
-void before_fork() { registry().mutex.lock(); }
-void after_fork_in_parent() { registry().mutex.unlock(); }
+void before_fork() {
+  registry().mutex.lock();
+  numbers_mutex.lock();
+}
+void after_fork_in_parent() {
+  numbers_mutex.unlock();
+  registry().mutex.unlock();
+}
 void after_fork_in_child() {
   for (Core* core = registry().all; core != nullptr; core = core->next_of_all) {
     core->abandon();
   }
   registry().open = 0;
-  registry().mutex.unlock();
+  after_fork_in_parent();
 }
 
 Registry& registry() {

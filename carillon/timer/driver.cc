@@ -307,8 +307,14 @@ void Core::look_at_calendar() {
       watch_calendar(life->calendar_fd);
     }
   } else {
+    // Two clocks of the system are not read at the same instant.
+    const Span tolerance = custom_calendar != nullptr ? Span::zero() : Span(tick_ns / 2);
     const Span offset = wall_now().time_since_epoch() - now().time_since_epoch();
-    moved = std::exchange(life->calendar_offset, offset) != offset;
+    const Span step = offset - life->calendar_offset;
+    moved = step > tolerance || step < -tolerance;
+    if (moved) {
+      life->calendar_offset = offset;
+    }
   }
   if (moved) {
     shards[shard_count].follow_calendar();

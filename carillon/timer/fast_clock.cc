@@ -19,10 +19,12 @@ namespace carillon::internal {
 constinit thread_local ThreadPlace thread_place;
 constinit CounterRate counter_rate;
 
+// Guards the numbers of threads; a fork must wait for it.
+constinit std::mutex numbers_mutex;
+
 namespace {
 
 // How many threads have each number.
-constinit std::mutex numbers_mutex;
 constinit std::array<unsigned, kThreadNumbers> threads_of_number{};
 
 // Gives the number of its thread back when that ends.

@@ -142,28 +142,25 @@ CancelResult Shard::cancel_elsewhere(Kind kind, WheelHandle timer, TimerCallback
 
 RescheduleResult Shard::reschedule(std::uint32_t in_life, Kind kind, WheelHandle timer, Span delay,
                                    const Instant* at) {
-  Tick tick = 0;
-  {
-    const SpinLockHold hold(mutex);
-    if (life != in_life || !wheel) {
-      return RescheduleResult::kNotFound;
-    }
-    // Not before, since a core may be given to another Timer meanwhile.
-    tick = at == nullptr ? core->tick_after(delay) : core->tick_of(*at);
-    RescheduleResult result = RescheduleResult::kRescheduled;
-    if (kind == Kind::kPeriodic) [[unlikely]] {
-      const Instant due =
-          at == nullptr ? saturating_add(core->now(), std::max(delay, Span::zero())) : *at;
-      result = reschedule_periodic(timer, due, tick);
-    } else if (!wheel->reschedule(timer, tick)) [[unlikely]] {
-      result = reschedule_elsewhere(timer, tick);
-    }
-    if (result != RescheduleResult::kRescheduled) {
-      return result;
-    }
+  // With the lock held to the end: a Timer that is destroyed meanwhile lets go of this memory only
+  // when it has had it.
+  const SpinLockHold hold(mutex);
+  if (life != in_life || !wheel) {
+    return RescheduleResult::kNotFound;
   }
-  core->note_deadline(tick);
-  return RescheduleResult::kRescheduled;
+  const Tick tick = at == nullptr ? core->tick_after(delay) : core->tick_of(*at);
+  RescheduleResult result = RescheduleResult::kRescheduled;
+  if (kind == Kind::kPeriodic) [[unlikely]] {
+    const Instant due =
+        at == nullptr ? saturating_add(core->now(), std::max(delay, Span::zero())) : *at;
+    result = reschedule_periodic(timer, due, tick);
+  } else if (!wheel->reschedule(timer, tick)) [[unlikely]] {
+    result = reschedule_elsewhere(timer, tick);
+  }
+  if (result == RescheduleResult::kRescheduled) {
+    core->note_deadline(tick);
+  }
+  return result;
 }
 
 RescheduleResult Shard::reschedule_elsewhere(WheelHandle timer, Tick deadline) {

@@ -183,7 +183,11 @@ TimerHandle Shard::schedule_keyed(const std::string& key, Span delay, const Inst
         ++rejected;
         return Core::refuse(Refusal::kStopped);
       }
-      if (wheel && (!core->limited || credit != 0)) {
+      // What replaces another needs no more room than that had.
+      const auto before_it = keys.find(key);
+      const bool in_its_place =
+          wheel && before_it != keys.end() && wheel->contains(before_it->second.timer);
+      if (wheel && (!core->limited || credit != 0 || in_its_place)) {
         const auto [place, is_new] = keys.try_emplace(key);
         KeyEntry& entry = place->second;
         if (generation != nullptr && entry.generation != *generation) {

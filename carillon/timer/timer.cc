@@ -38,6 +38,7 @@ TimerHandle Timer::at(Instant deadline, TimerCallback callback) {
 
 TimerHandle Timer::at(WallTime deadline, TimerCallback callback) {
   if (core_->clock_kind != ClockKind::kWall) {
+    core_->home_shard().note_rejected();
     return internal::Core::refuse(Refusal::kNoCalendar);
   }
   return core_->shards[core_->shard_count].schedule_at(deadline, std::move(callback));

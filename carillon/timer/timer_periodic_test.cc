@@ -289,6 +289,21 @@ TEST(KeyedTimer, ReplacesWhatTheExecutorHasNotBegun) {
   EXPECT_EQ(ran, "b");
 }
 
+TEST(KeyedTimer, ReplacesAtTheLimitToo) {
+  Driven driven({.max_pending = 2});
+  ASSERT_TRUE(driven.timer.keyed(1).after(seconds(1), [] { FAIL(); }));
+  ASSERT_TRUE(driven.timer.keyed(2).after(seconds(1), [] {}));
+  EXPECT_EQ(driven.timer.keyed(3).after(seconds(1), [] {}).refusal(), Refusal::kLimit);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(driven.timer.keyed(1).after(seconds(2), [] {}));
+  }
+  EXPECT_EQ(driven.timer.pending(), 2U);
+  driven.time.advance(seconds(5));
+  EXPECT_TRUE(driven.timer.keyed(3).after(seconds(1), [] {}));
+  EXPECT_TRUE(driven.timer.keyed(4).after(seconds(1), [] {}));
+  EXPECT_FALSE(driven.timer.keyed(5).after(seconds(1), [] {}));
+}
+
 TEST(KeyedTimer, RearmsItselfUnderItsKey) {
   Driven driven;
   int runs = 0;

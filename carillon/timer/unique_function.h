@@ -6,6 +6,7 @@
 /// Timer runs. libstdc++ 12 has no std::move_only_function.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -31,7 +32,7 @@ class UniqueFunction;
 template <class R, class... A>
 class UniqueFunction<R(A...)> {
  public:
-  static constexpr std::size_t kInlineSize = 3 * sizeof(void*);
+  static constexpr std::size_t kInlineSize = 3 * sizeof(std::uintptr_t);
 
   /// Does a callable of type F lie inside?
   template <class F>
@@ -48,8 +49,7 @@ class UniqueFunction<R(A...)> {
     if constexpr (kFits<Target>) {
       ::new (static_cast<void*>(storage_)) Target(std::forward<F>(callable));
     } else {
-      auto* target = new Target(std::forward<F>(callable));
-      std::memcpy(storage_, &target, sizeof(target));
+      ::new (static_cast<void*>(storage_)) Outside{new Target(std::forward<F>(callable))};
     }
     operations_ = &kOperations<Target>;
   }
@@ -92,6 +92,11 @@ class UniqueFunction<R(A...)> {
   }
 
  private:
+  static constexpr std::size_t kWord = sizeof(std::uintptr_t);
+  // What lies inside for a callable that does not.
+  struct Outside {
+    void* target;
+  };
   struct Operations {
     R (*invoke)(std::byte*, A&&...);
     // Null: to copy the bytes does it.
@@ -107,9 +112,7 @@ class UniqueFunction<R(A...)> {
     if constexpr (kFits<T>) {
       return std::launder(reinterpret_cast<T*>(storage));
     } else {
-      T* target = nullptr;
-      std::memcpy(&target, storage, sizeof(target));
-      return target;
+      return static_cast<T*>(std::launder(reinterpret_cast<Outside*>(storage))->target);
     }
   }
 
@@ -136,7 +139,7 @@ class UniqueFunction<R(A...)> {
   static constexpr Operations make_operations() noexcept {
     Operations operations{&invoke<T>, nullptr, nullptr, 1};
     if constexpr (kFits<T> && !std::is_empty_v<T>) {
-      operations.words = (sizeof(T) + sizeof(void*) - 1) / sizeof(void*);
+      operations.words = (sizeof(T) + kWord - 1) / kWord;
     } else if constexpr (kFits<T>) {
       operations.words = 0;
     }
@@ -170,8 +173,8 @@ class UniqueFunction<R(A...)> {
   }
   void copy_word(const UniqueFunction& other, std::size_t number, std::size_t words) noexcept {
     if (number < words) {
-      const std::size_t offset = number * sizeof(void*);
-      std::memcpy(storage_ + offset, other.storage_ + offset, sizeof(void*));
+      const std::size_t offset = number * kWord;
+      std::memcpy(storage_ + offset, other.storage_ + offset, kWord);
     }
   }
 

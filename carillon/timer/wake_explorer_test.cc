@@ -130,7 +130,9 @@ struct WakeModel {
           }
           // It is `next` by now. What is due then fires, in the next turn; here at once.
           for (std::int8_t& deadline : s.wheel) {
-            deadline = deadline <= s.next ? 0 : deadline;
+            if (deadline <= s.next) {
+              deadline = 0;
+            }
           }
           s.promised = s.promised <= s.next ? kAlways : s.promised;
         }

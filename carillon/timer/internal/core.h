@@ -213,6 +213,10 @@ struct alignas(64) Shard {
                              TimerCallback&& callback, const std::uint64_t* generation);
   CancelResult cancel(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;
   CancelResult cancel_key(const std::string& key) noexcept;
+  void note_rejected() noexcept {
+    const SpinLockHold hold(mutex);
+    ++rejected;
+  }
   RescheduleResult reschedule(std::uint32_t in_life, Kind kind, WheelHandle timer, Span delay,
                               const Instant* at);
   TimerState state(std::uint32_t in_life, Kind kind, WheelHandle timer) noexcept;

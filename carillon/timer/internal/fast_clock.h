@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "carillon/base/time.h"
 
@@ -23,6 +24,8 @@ struct ThreadPlace {
 extern constinit thread_local ThreadPlace thread_place;
 
 unsigned number_this_thread() noexcept;
+// Guards what that gives out; a fork must wait for it.
+extern constinit std::mutex numbers_mutex;
 
 // A number below kThreadNumbers for this thread: one that as few threads have as possible of those
 // that are alive, and of these the least.
