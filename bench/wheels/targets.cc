@@ -61,13 +61,18 @@ constexpr std::array kTargets = {
     in_lines("refresh, 1 million / line", "W2", kMillion, "refresh_ns", 2.5, 2.5, 30),
     in_lines("expire, 1 million / line", "W3", kMillion, "expire_ns", 5, 5, 60),
     against("cancel, 1 million / best eager heap", "W1", kMillion, "cancel_ns", kEagerHeaps, 0.2),
-    against("W1 in all, 1 million / best heap", "W1", kMillion, "in_all_ns", kHeaps, 0.2),
+    Target{"W1 in all, 1 million / best heap", "W1", kMillion, "in_all_ns", kOurs, kHeaps,
+           Bound::kBelow, 1, 1, "ns"},
     against("refresh, 1 million / best heap", "W2", kMillion, "refresh_ns", kHeaps, 0.2),
-    // What the misses explain: a line of its own to touch, and the slot's, mostly in order.
+    // What the misses explain. Schedule: a line in order. Cancel: not more than an unlink. Expire:
+    // the node in the cascade and again when it is due, its payload, its free bit and a share of
+    // the chunks, and as much as three lines for what is done at 100 thousand too, where nothing is
+    // missed. Refresh: a line; and for each a third of a timer, which none had refreshed in time,
+    // expires and is armed anew.
     in_lines("schedule, 10 million / line", "W1", kTenMillion, "schedule_ns", 1, 0),
     in_lines("cancel, 10 million / unlink", "W1", kTenMillion, "cancel_ns", 1, 0, 0, "unlink_ns"),
-    in_lines("refresh, 10 million / line", "W2", kTenMillion, "refresh_ns", 2.5, 0),
-    in_lines("expire, 10 million / line", "W3", kTenMillion, "expire_ns", 5, 0),
+    in_lines("refresh, 10 million / line", "W2", kTenMillion, "refresh_ns", 4.5, 0),
+    in_lines("expire, 10 million / line", "W3", kTenMillion, "expire_ns", 7, 0),
     // Independent of the gap: a million times as far away.
     Target{"W4, 10^9 ticks / 10^3 ticks", "W4", "1,000,000,000", "expire_ns", kOurs, kOurs,
            Bound::kAtMost, 2, 2, "ns", "", "1,000", ""},
