@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::string_view kPackages = "apt-get install default-jdk-headless libnetty-java";
 
+constexpr const char* kClassPath = CARILLON_BENCH_JAVA_JAR ":" CARILLON_BENCH_NETTY_PATH;
+
 }  // namespace
 
 std::string why_no_jvm() {
@@ -43,8 +45,8 @@ std::vector<std::string> jvm_command(std::string_view peer, const Load& load) {
                                "-XX:+UseTransparentHugePages"});
   }
   words.insert(words.end(),
-               {"-cp", CARILLON_BENCH_JAVA_JAR ":" CARILLON_BENCH_NETTY_PATH, "Main",
-                std::string(load.bench), std::string(peer), fmt::format("timers={}", load.timers),
+               {"-cp", kClassPath, "Main", std::string(load.bench), std::string(peer),
+                fmt::format("timers={}", load.timers),
                 fmt::format("threads={}", fmt::join(load.threads, ",")),
                 fmt::format("pending={}", load.pending), fmt::format("rounds={}", load.rounds),
                 fmt::format("seconds={}", load.seconds), fmt::format("rate={}", load.rate),
