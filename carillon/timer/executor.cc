@@ -200,6 +200,7 @@ class ThreadPoolExecutor::Pool {
 constinit thread_local const ThreadPoolExecutor::Pool* ThreadPoolExecutor::Pool::innermost =
     nullptr;
 
+ThreadPoolExecutor::ThreadPoolExecutor() : ThreadPoolExecutor(ThreadPoolOptions{}) {}
 ThreadPoolExecutor::ThreadPoolExecutor(ThreadPoolOptions options)
     : pool_(std::make_shared<Pool>(std::move(options))) {}
 

@@ -118,7 +118,8 @@ struct ThreadPoolOptions {
 ///            and is woken by a system call.
 class ThreadPoolExecutor final : public Executor {
  public:
-  explicit ThreadPoolExecutor(ThreadPoolOptions options = {});
+  ThreadPoolExecutor();
+  explicit ThreadPoolExecutor(ThreadPoolOptions options);
   ~ThreadPoolExecutor() override;
   ThreadPoolExecutor(const ThreadPoolExecutor&) = delete;
   ThreadPoolExecutor& operator=(const ThreadPoolExecutor&) = delete;

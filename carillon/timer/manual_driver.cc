@@ -35,6 +35,8 @@ TimerOptions ManualDriver::options(TimerOptions base) {
   return base;
 }
 
+TimerOptions ManualDriver::options() { return options(TimerOptions{}); }
+
 Instant ManualDriver::now() const noexcept { return state_->clock.now(); }
 const Clock& ManualDriver::clock() const noexcept { return state_->clock; }
 

@@ -50,7 +50,8 @@ class ManualDriver {
 
   /// Those of a Timer that is driven by this: `base`, on this clock. Also for code under test that
   /// makes a Timer of its own.
-  [[nodiscard]] TimerOptions options(TimerOptions base = {});
+  [[nodiscard]] TimerOptions options(TimerOptions base);
+  [[nodiscard]] TimerOptions options();
 
   [[nodiscard]] Instant now() const noexcept;
   /// The clock, for what takes one.

@@ -26,7 +26,8 @@ namespace carillon {
 ///     }
 class PollTimer : public Timer {
  public:
-  explicit PollTimer(TimerOptions options = {});
+  PollTimer();
+  explicit PollTimer(TimerOptions options);
 
   /// Hands over all that is due by now, in the order of deadlines.
   void poll() { poll(now()); }

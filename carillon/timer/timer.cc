@@ -11,6 +11,8 @@
 
 namespace carillon {
 
+Timer::Timer() : Timer(TimerOptions{}) {}
+
 Timer::Timer(TimerOptions options) : core_(&internal::Core::open(std::move(options))) {
   if (core_->life->options.start_now) {
     try {
@@ -118,17 +120,23 @@ TimerState TimerHandle::state() const noexcept {
 
 namespace {
 
-// So that no number is the same key as a text.
+// The first character tells a number from a text.
 std::string key_of(std::uint64_t number) {
   std::string key(1 + sizeof(number), 'n');
   std::memcpy(key.data() + 1, &number, sizeof(number));
   return key;
 }
 
+std::string key_of(std::string_view text) {
+  std::string key(1, 't');
+  key.append(text);
+  return key;
+}
+
 }  // namespace
 
 KeyedTimer Timer::keyed(std::uint64_t key) { return keyed_as(key_of(key)); }
-KeyedTimer Timer::keyed(std::string_view key) { return keyed_as("t" + std::string(key)); }
+KeyedTimer Timer::keyed(std::string_view key) { return keyed_as(key_of(key)); }
 
 KeyedTimer Timer::keyed_as(std::string key) {
   const std::size_t hash = std::hash<std::string>{}(key);
@@ -171,6 +179,7 @@ TimerOptions without_thread(TimerOptions options) {
 
 }  // namespace
 
+PollTimer::PollTimer() : PollTimer(TimerOptions{}) {}
 PollTimer::PollTimer(TimerOptions options) : Timer(without_thread(std::move(options))) {}
 
 void PollTimer::poll(Instant now) { core_->poll(now); }

@@ -99,7 +99,9 @@ class KeyTicket;
 ///            timer, if its callback has at most 24 bytes; larger ones are allocated.
 class Timer {
  public:
-  explicit Timer(TimerOptions options = {});
+  /// With the default of each option.
+  Timer();
+  explicit Timer(TimerOptions options);
   ~Timer();
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
