@@ -39,19 +39,19 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void BM_Clock(benchmark::State& state) {
-  for (auto _ : state) {
+void read_steady_clock(benchmark::State& state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(carillon::SteadyClock().now());
   }
 }
-BENCHMARK(BM_Clock);
+BENCHMARK(read_steady_clock);
 
-void BM_ClockOrLater(benchmark::State& state) {
-  for (auto _ : state) {
+void clock_or_later(benchmark::State& state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(carillon::internal::steady_now_or_later());
   }
 }
-BENCHMARK(BM_ClockOrLater);
+BENCHMARK(clock_or_later);
 
 // The Timer of those that run now; made by the first thread, with so many pending.
 std::unique_ptr<Timer> shared;
@@ -69,15 +69,15 @@ void tear_down(const benchmark::State&) { shared.reset(); }
 void report(benchmark::State& state) { state.SetItemsProcessed(state.iterations()); }
 
 // A timeout that is set and taken back at once: most of them.
-void BM_AddCancel(benchmark::State& state) {
+void add_cancel(benchmark::State& state) {
   Random random(static_cast<std::uint64_t>(state.thread_index()) + 7);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const TimerHandle handle = shared->after(far(random), [&] { ++ran; });
     handle.cancel();
   }
   report(state);
 }
-BENCHMARK(BM_AddCancel)
+BENCHMARK(add_cancel)
     ->Arg(0)
     ->Arg(1'000'000)
     ->Threads(1)
@@ -88,7 +88,7 @@ BENCHMARK(BM_AddCancel)
     ->UseRealTime();
 
 // Each thread cancels what another has scheduled: 64 at a time, a pair is an add and a cancel.
-void BM_CancelElsewhere(benchmark::State& state) {
+void cancel_elsewhere(benchmark::State& state) {
   constexpr std::size_t kBatch = 64;
   static std::mutex mutex;
   static std::vector<std::vector<TimerHandle>> full[2];
@@ -97,7 +97,7 @@ void BM_CancelElsewhere(benchmark::State& state) {
   std::vector<TimerHandle> mine;
   std::vector<TimerHandle> theirs;
   mine.reserve(kBatch);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     mine.push_back(shared->after(far(random), [&] { ++ran; }));
     if (mine.size() == kBatch) {
       {
@@ -120,7 +120,7 @@ void BM_CancelElsewhere(benchmark::State& state) {
   }
   report(state);
 }
-BENCHMARK(BM_CancelElsewhere)
+BENCHMARK(cancel_elsewhere)
     ->Arg(0)
     ->Threads(2)
     ->Threads(4)
@@ -128,21 +128,21 @@ BENCHMARK(BM_CancelElsewhere)
     ->Teardown(tear_down)
     ->UseRealTime();
 
-void BM_Reschedule(benchmark::State& state) {
+void reschedule(benchmark::State& state) {
   Random random(7);
   const TimerHandle handle = shared->after(far(random), [] { ++ran; });
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     handle.reschedule(seconds(300));
   }
   report(state);
 }
-BENCHMARK(BM_Reschedule)->Arg(0)->Setup(set_up)->Teardown(tear_down)->UseRealTime();
+BENCHMARK(reschedule)->Arg(0)->Setup(set_up)->Teardown(tear_down)->UseRealTime();
 
 // A million timers of 60 s into a Timer that is new; `bytes` of resident memory for each.
-void BM_AddMillion(benchmark::State& state) {
+void add_million(benchmark::State& state) {
   constexpr int kTimers = 1'000'000;
   double bytes = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     auto timer = std::make_unique<Timer>();
     const std::size_t before = resident_bytes();
     const auto begin = std::chrono::steady_clock::now();
@@ -155,12 +155,12 @@ void BM_AddMillion(benchmark::State& state) {
   }
   state.counters["bytes"] = bytes;
 }
-BENCHMARK(BM_AddMillion)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(add_million)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 
 // All due in the same tick, of 1 ms, to the last callback.
-void BM_FireMillion(benchmark::State& state) {
+void fire_million(benchmark::State& state) {
   constexpr std::uint64_t kTimers = 1'000'000;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     Timer timer;
     std::atomic<std::uint64_t> fired{0};
     const auto due = timer.now() + milliseconds(400);
@@ -173,7 +173,7 @@ void BM_FireMillion(benchmark::State& state) {
     state.SetIterationTime(std::chrono::duration<double>(timer.now() - due).count());
   }
 }
-BENCHMARK(BM_FireMillion)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(fire_million)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 
 }  // namespace
 

@@ -51,7 +51,7 @@ extern constinit CounterRate counter_rate;
 // Where the kernel itself takes the time from the processor's time stamp counter (all cores count
 // alike then), a thread keeps a reading of the clock and of the counter for a millisecond, and adds
 // what has been counted since, at a rate that is a thousandth too high. NTP slews the clock by half
-// of that at most. Elsewhere it is the clock. 10 ns instead of 23 (timer_bench, BM_Clock).
+// of that at most. Elsewhere it is the clock. 10 ns instead of 23 (timer_bench).
 [[nodiscard]] inline Instant steady_now_or_later() noexcept {
 #if defined(__x86_64__)
   // The counter may be read before what stands before it in the program.
