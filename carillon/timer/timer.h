@@ -71,6 +71,7 @@ enum class Repeat : std::uint8_t {
 
 class KeyedTimer;
 class KeyTicket;
+class Sleep;
 
 /// A thread-safe timer.
 ///
@@ -144,6 +145,15 @@ class Timer {
   /// the number 7 and the text "7" are different keys.
   [[nodiscard]] KeyedTimer keyed(std::uint64_t key);
   [[nodiscard]] KeyedTimer keyed(std::string_view key);
+
+  /// For coroutines, which include sleep.h: `co_await timer.sleep_for(250ms, stop_token)`; the
+  /// token may be left out.
+  template <class Rep, class Period, class... StopToken>
+  [[nodiscard]] Sleep sleep_for(std::chrono::duration<Rep, Period> delay, StopToken... token);
+  /// The same until an Instant, a time of std::chrono::steady_clock or a WallTime: as at().
+  template <class Timeline, class Duration, class... StopToken>
+  [[nodiscard]] Sleep sleep_until(std::chrono::time_point<Timeline, Duration> deadline,
+                                  StopToken... token);
 
   /// The Timer's clock.
   [[nodiscard]] Instant now() const noexcept;
