@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "bench/common/interrupt.h"
-#include "bench/timer/process.h"
+#include "bench/common/process.h"
 #include "carillon/base/random.h"
 
 namespace carillon::bench {

@@ -25,7 +25,7 @@
 #include "bench/common/interrupt.h"
 #include "bench/common/lateness.h"
 #include "bench/common/ledger.h"
-#include "bench/timer/process.h"
+#include "bench/common/process.h"
 #include "bench/timer/schedule.h"
 #include "bench/timer/subject.h"
 

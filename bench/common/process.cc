@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/timer/process.h"
+#include "bench/common/process.h"
 
 #include <malloc.h>
 #include <sys/resource.h>

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "bench/blocks/plan.h"
+
+namespace carillon::bench {
+namespace {
+
+constexpr std::string_view kByHand = "mutex + map, sweeper";
+
+constexpr Target itself(std::string_view name, std::string_view bench, std::string_view cell,
+                        std::string_view metric, std::string_view subject, Bound bound,
+                        double limit, double in_check) {
+  return {name, bench, cell, metric, subject, "", bound, limit, in_check};
+}
+
+constexpr Target above(std::string_view name, std::string_view bench, std::string_view cell,
+                       std::string_view metric, std::string_view subject, double limit) {
+  return {name, bench, cell, metric, subject, kByHand, Bound::kAbove, limit, limit, "M/s"};
+}
+
+// A million expire at once: the longest that another operation was delayed.
+constexpr Target herd(std::string_view name, std::string_view bench, std::string_view cell,
+                      std::string_view subject) {
+  return itself(name, bench, cell, "delay_ms", subject, Bound::kAtMost, 1, 1);
+}
+
+constexpr std::string_view kWindow = "SlidingWindowLimiter";
+constexpr std::string_view kBucket = "TokenBucket";
+constexpr std::string_view kMap = "ExpiringMap";
+
+constexpr std::array kTargets = {
+    itself("window, granted, M decisions/s", "Window", "10 k keys, granted", "m_per_s_1", kWindow,
+           Bound::kAtLeast, 10, 10),
+    itself("window, refused, M decisions/s", "Window", "10 k keys, refused", "m_per_s_1", kWindow,
+           Bound::kAtLeast, 10, 10),
+    above("window, 4 threads / by hand", "Window", "10 k keys, granted", "m_per_s_4", kWindow, 1),
+    herd("1 M windows pass: delay, ms", "Window", "1 M keys", kWindow),
+    itself("bucket, granted, M decisions/s", "Bucket", "10 k keys, granted", "m_per_s_1", kBucket,
+           Bound::kAtLeast, 10, 10),
+    itself("bucket, refused, M decisions/s", "Bucket", "10 k keys, refused", "m_per_s_1", kBucket,
+           Bound::kAtLeast, 10, 10),
+    above("bucket, 4 threads / by hand", "Bucket", "10 k keys, granted", "m_per_s_4", kBucket, 1),
+    herd("1 M buckets are full: delay, ms", "Bucket", "1 M keys", kBucket),
+    above("map, 4 threads / by hand", "Map", "10 k entries", "m_per_s_4", kMap, 1),
+    herd("1 M entries expire: delay, ms", "Map", "1 M entries", kMap),
+};
+
+std::vector<Column> columns() {
+  return {{"1 thread", "m_per_s_1", 2}, {"2", "m_per_s_2", 2},     {"4", "m_per_s_4", 2},
+          {"bytes", "bytes", 0},        {"herd ms", "herd_ms", 0}, {"delay ms", "delay_ms", 2},
+          {"+ CPU", "delay_cpu_ms", 2}};
+}
+
+}  // namespace
+
+std::span<const Target> block_targets() { return kTargets; }
+
+std::span<const Layout> block_layouts() {
+  static const std::array<Layout, 3> kLayouts = {
+      Layout{"Window", "Sliding windows: million decisions/s by threads; bytes a key; herd",
+             columns()},
+      Layout{"Bucket", "Token buckets: million decisions/s by threads; bytes a key; herd",
+             columns()},
+      Layout{"Map", "Map whose entries expire: million operations/s by threads; bytes; herd",
+             columns()},
+  };
+  return kLayouts;
+}
+
+}  // namespace carillon::bench
