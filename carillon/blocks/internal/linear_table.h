@@ -87,6 +87,8 @@ class LinearTable {
     }
   }
 
+  // Null if list `number` is empty.
+  [[nodiscard]] Node* first_in(std::size_t number) const noexcept { return list(number); }
   // visit(node) for each in list `number`; it may remove and free the node it is given, and no
   // other. A removal may merge the last lists into earlier ones, never the other way: so who goes
   // through the lists backwards meets each node. Ends early if it is this one that is merged.
