@@ -32,8 +32,9 @@
 ///     one is stale.
 ///   - *Expiring and cascading* read a chain from front to back, skip what is stale, and prefetch
 ///     the nodes and payloads of the chunk after; so the misses overlap.
-///   - *A handle* is the number of the node and its generation, which is counted up whenever its
-///     timer is gone: a handle that is out of date is told from the one that is valid. A node whose
+///   - *A handle* is the number of the node and its generation, which is counted up when it gets a
+///     timer, to an odd number, and when that is gone, to an even one: a handle that is out of date
+///     is told from the one that is valid, and none names a node that is free. A node whose
 ///     generations are used up is retired, so a handle never comes to mean another timer.
 ///
 /// *Compaction.* Stale entries hold memory until their slot comes up. When there are three stale
@@ -64,7 +65,9 @@ namespace carillon {
 /// Names a timer of a PooledWheel, also after it has gone: to cancel it then is no error.
 ///
 /// A value of eight bytes. The null handle, `WheelHandle{}`, names no timer, ever. To use the
-/// handle of one wheel in another is a bug that is not noticed.
+/// handle of one wheel in another (also of one that was destroyed in one that was made anew) is a
+/// bug that a wheel cannot notice: it harms neither wheel, and mostly names no timer; but it may
+/// name one by accident, and that is then cancelled.
 struct WheelHandle {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
@@ -82,8 +85,8 @@ struct PooledShape {
   using Levels = PowerOfTwoLevels<8>;
   /// A chunk is 2^kChunkBits words of 4 bytes.
   static constexpr int kChunkBits = 4;
-  /// The generation at which a node is retired.
-  static constexpr std::uint32_t kLastGeneration = ~std::uint32_t{0};
+  /// The generation at which a node is retired: even, as those of free nodes are.
+  static constexpr std::uint32_t kLastGeneration = ~std::uint32_t{1};
   /// So many stale entries are no reason to sweep.
   static constexpr std::size_t kFewStale = 256;
 };

@@ -2,7 +2,9 @@
 // Handles that are out of date, nodes that are used again, and the pool that is full.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -41,6 +43,65 @@ TEST(PooledWheelHandle, StaleHandleDoesNothing) {
     EXPECT_EQ(wheel.payload(stale), nullptr);
   }
   EXPECT_TRUE(wheel.empty());
+}
+
+// Kept from a wheel that is no more, it has the generation that a free node of this one comes to.
+TEST(PooledWheelHandle, HandleOfAnotherWheelNamesNoFreeNode) {
+  for (int times = 0; times < 4; ++times) {
+    PooledWheel<int> other;
+    PooledWheel<int> wheel;
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(wheel.cancel(wheel.schedule(6, i)));
+    }
+    for (int i = 0; i < 6; ++i) {
+      const WheelHandle kept = other.schedule(5, i);
+      EXPECT_FALSE(wheel.contains(kept));
+      EXPECT_FALSE(wheel.deadline(kept));
+      EXPECT_EQ(wheel.payload(kept), nullptr);
+      EXPECT_FALSE(wheel.reschedule(kept, 9));
+      EXPECT_FALSE(wheel.extract(kept));
+      EXPECT_FALSE(wheel.cancel(kept));
+      ASSERT_TRUE(other.cancel(kept));
+    }
+    EXPECT_EQ(wheel.size(), 0U);
+    EXPECT_EQ(wheel.next_deadline(), std::nullopt);
+    ASSERT_TRUE(wheel.schedule(7, 1));
+    EXPECT_EQ(wheel.advance(7, kIgnore).expired, 1U);
+  }
+}
+
+// A node that clear() has taken the timer from, and not yet the payload.
+TEST(PooledWheelHandle, HandleOfAnotherWheelNamesNoDoomedNode) {
+  struct Asking {
+    std::function<void()> ask;
+    explicit Asking(std::function<void()> f) : ask(std::move(f)) {}
+    Asking(Asking&& other) noexcept : ask(std::exchange(other.ask, nullptr)) {}
+    Asking& operator=(Asking&&) = delete;
+    ~Asking() {
+      if (ask) {
+        ask();
+      }
+    }
+  };
+  PooledWheel<Asking> wheel;
+  int asked = 0;
+  const auto ask = [&] {
+    ++asked;
+    PooledWheel<> fresh;
+    for (int i = 0; i < 5; ++i) {
+      const WheelHandle first = fresh.schedule(5);
+      const WheelHandle second = fresh.schedule(5);
+      EXPECT_FALSE(wheel.cancel(first));
+      EXPECT_FALSE(wheel.cancel(second));
+      fresh.cancel(first);
+      fresh.cancel(second);
+    }
+    EXPECT_EQ(wheel.size(), 0U);
+  };
+  ASSERT_TRUE(wheel.schedule(5, ask));
+  ASSERT_TRUE(wheel.schedule(5, ask));
+  wheel.clear();
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(PooledWheelHandle, StaleHandleSparesTheNodesNextTimer) {

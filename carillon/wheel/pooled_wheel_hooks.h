@@ -34,7 +34,7 @@ struct SmallPool : PooledShape {
 };
 /// Its nodes are retired soon.
 struct MortalPool : TinyPool {
-  static constexpr std::uint32_t kLastGeneration = 4;
+  static constexpr std::uint32_t kLastGeneration = 6;
 };
 
 /// postpone() is the pool's reschedule; reschedule() schedules anew, as that of the other wheels.

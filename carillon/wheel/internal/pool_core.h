@@ -33,7 +33,9 @@ struct PoolNode {
   Tick deadline;
   // Where its entry is; 0 if it is free, kDoomed while clear() is at it.
   std::uint32_t parked;
-  // That of its handle; if it is free, of the next one.
+  // That of its handle, and odd, while it is a timer's. Otherwise even, the number before that of
+  // the next one: so no handle names a free node, not even one of another wheel, and one comparison
+  // tells.
   std::uint32_t generation;
 };
 static_assert(sizeof(PoolNode) == 16);
@@ -62,6 +64,8 @@ class PoolCore {
   static constexpr std::uint32_t kDoomed = ~std::uint32_t{0};
   static constexpr Tick kNone = ~Tick{0};
   static_assert(kLevels <= 64 && kChunkBits >= 1 && kChunkBits <= 10);
+  static_assert(kLastGeneration >= 2 && kLastGeneration % 2 == 0,
+                "a node that is free has an even generation");
 
   struct Ring {
     Slot* slots = nullptr;
@@ -74,7 +78,7 @@ class PoolCore {
   ~PoolCore() = default;
 
   // For so much there are addresses. Half as many nodes more as there may be timers, for those that
-  // are retired: each takes four billion timers.
+  // are retired: each takes two billion timers.
   static std::size_t most_nodes(std::size_t max_size) noexcept {
     return max_size + max_size / 2 + 1024;
   }
@@ -109,7 +113,7 @@ class PoolCore {
     return chunk == last_chunk(slot) ? slot.tail : (chunk + 1) << kChunkBits;
   }
 
-  // The node that the handle names, or null if its timer is no more.
+  // The node that the handle names, or null if its timer is no more. What is found is a timer's.
   [[nodiscard]] Node* find(std::uint32_t index, std::uint32_t generation) const noexcept {
     if (index >= used_) [[unlikely]] {
       return nullptr;
@@ -120,9 +124,13 @@ class PoolCore {
 
   [[nodiscard]] std::size_t stale() const noexcept { return entries_ - size_; }
 
-  // A new timer; the index of its node. Pre: size_ < max_size_. May throw std::bad_alloc, then
-  // nothing has changed.
-  std::uint32_t insert(Tick deadline);
+  // What makes up a handle.
+  struct Name {
+    std::uint32_t index;
+    std::uint32_t generation;
+  };
+  // A new timer. Pre: size_ < max_size_. May throw std::bad_alloc, then nothing has changed.
+  Name insert(Tick deadline);
   // Its timer is no more. `index` may be given out again from now on.
   void release(std::uint32_t index, Node& node) noexcept;
   // Changes the deadline: by a store if it is not earlier, otherwise by a new entry. May throw
@@ -301,12 +309,13 @@ inline void PoolCore<Shape>::unmark(int level, int slot) noexcept {
 }
 
 template <class Shape>
-inline std::uint32_t PoolCore<Shape>::insert(Tick deadline) {
+inline typename PoolCore<Shape>::Name PoolCore<Shape>::insert(Tick deadline) {
   deadline = clamped(deadline);
   const std::uint32_t index = next_index();
   Node& node = nodes_[index];
   node.deadline = deadline;
   const bool extended = place(index, node);
+  const std::uint32_t generation = ++node.generation;
   take_index(index);
   if (size_++ == 0 || deadline < earliest_) {
     earliest_ = deadline;
@@ -317,7 +326,7 @@ inline std::uint32_t PoolCore<Shape>::insert(Tick deadline) {
   if (extended) {
     sweep_if_due();
   }
-  return index;
+  return {index, generation};
 }
 
 template <class Shape>

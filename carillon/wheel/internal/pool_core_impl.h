@@ -52,7 +52,7 @@ std::uint32_t PoolCore<Shape>::fresh_index() {
   if (used_ == node_capacity_) {
     reserve_nodes(std::size_t{used_} + 1);
   }
-  nodes_[used_] = Node{0, 0, 1};
+  nodes_[used_] = Node{0, 0, 0};
   return used_;
 }
 

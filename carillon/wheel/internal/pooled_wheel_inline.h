@@ -28,10 +28,10 @@ inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
     return Handle{};
   }
   if constexpr (!kHasPayload) {
-    const std::uint32_t index = this->insert(deadline);
-    return {index, this->nodes_[index].generation};
+    const auto [index, generation] = this->insert(deadline);
+    return {index, generation};
   } else if constexpr (std::is_nothrow_constructible_v<Payload, Arguments...>) {
-    const std::uint32_t index = this->insert(deadline);
+    const auto [index, generation] = this->insert(deadline);
     ::new (static_cast<void*>(payload_at(index))) Payload(std::forward<Arguments>(arguments)...);
     return {index, this->nodes_[index].generation};
   } else {
