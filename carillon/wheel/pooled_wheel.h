@@ -104,10 +104,12 @@ struct PooledShape {
 ///            returns, or it is handed to the sink. Not movable.
 /// Callbacks: see advance(). A sink and the destructor of a payload may do anything, even destroy
 ///            the wheel. A payload's constructors and moves must leave the wheel alone.
-/// Errors:    schedule() answers the null handle when max_size() timers are scheduled. schedule()
-///            and reschedule() throw std::bad_alloc if memory for them cannot be had, and change
-///            nothing then. If moving entries takes a chunk and none can be had, the program stops;
-///            not after reserve(). An older handle than the timer's is answered, never an error.
+/// Errors:    schedule() answers the null handle when max_size() timers are scheduled; while
+///            clear() runs, those whose payloads it has yet to destroy count too. schedule() and
+///            reschedule() throw std::bad_alloc if memory or addresses for them cannot be had, and
+///            change nothing then. If moving entries takes a chunk and none can be had, the program
+///            stops; not after reserve(). An older handle than the timer's is answered, never an
+///            error.
 /// Cost:      schedule, cancel, reschedule: O(1), whatever the distance. advance: O(expired +
 ///            cascaded + stale met + levels), nothing for the length of the jump. next_deadline:
 ///            O(1); after the earliest has gone O(levels), amortised with cascading. Memory is kept
@@ -155,7 +157,8 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   /// An empty wheel at the tick `now`, for at most `max_size` timers; kMaxSize if that is less.
   explicit BasicPooledWheel(Tick now = 0, std::size_t max_size = kDefaultMaxSize) noexcept
       : Core(now, max_size < kMaxSize ? max_size : kMaxSize, kHasPayload ? sizeof(Payload) : 0) {}
-  /// Destroys all payloads, and refuses what their destructors schedule. O(size).
+  /// Destroys all payloads, and refuses what their destructors schedule. Walks as clear() does; not
+  /// at all if the payload has no destructor.
   ~BasicPooledWheel();
   BasicPooledWheel(const BasicPooledWheel&) = delete;
   BasicPooledWheel& operator=(const BasicPooledWheel&) = delete;
@@ -163,7 +166,7 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   /// Schedules a timer with the payload Payload(arguments...) to expire at `deadline`; if that is
   /// now() or has passed, at the next tick: the next advance() to now() + 1 or later.
   ///
-  /// The null handle if the wheel is full: size() == max_size(). The arguments are untouched then.
+  /// The null handle if the wheel is full (Errors, above). The arguments are untouched then.
   /// A driver that sleeps until next_deadline() need be woken if `deadline` is before that.
   template <class... Arguments>
     requires std::is_constructible_v<Payload, Arguments...>
@@ -223,7 +226,10 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
   /// Entries whose timer has gone or moved, and which no one has met yet.
   [[nodiscard]] std::size_t stale_entries() const noexcept { return this->stale(); }
 
-  /// Cancels all that is scheduled, but not what the destructors of the payloads schedule. O(size).
+  /// Cancels all that is scheduled, but not what the destructors of the payloads schedule; there is
+  /// room for that as payloads are destroyed. Walks the pool from its beginning to the last timer
+  /// in it: not O(size), but at worst O(the most timers there have been). Nothing to walk if the
+  /// wheel is empty.
   void clear() noexcept;
 
   /// Has memory ready for `count` timers, or max_size() if that is less. May throw std::bad_alloc.
@@ -251,6 +257,10 @@ class BasicPooledWheel : private internal::PoolCore<Shape> {
 
   using Watch = internal::DestructionWatch;
 
+  // Payloads that clear() has yet to destroy have their nodes still.
+  [[nodiscard]] bool full() const noexcept {
+    return size() + (kQuietPayload ? 0 : this->doomed_) >= this->max_size_;
+  }
   using Core::find;
   [[nodiscard]] Node* find(Handle handle) const noexcept {
     return Core::find(handle.index, handle.generation);

@@ -164,6 +164,48 @@ TYPED_TEST(PooledWheelPayload, WhatDestructorsScheduleDuringClearStays) {
   EXPECT_EQ(wheel.advance(6, kIgnore).expired, 30U);
 }
 
+// Each finds room for one, its own, and the wheel is full between.
+TYPED_TEST(PooledWheelPayload, DestructorsFillTheWheelDuringClear) {
+  constexpr std::size_t kMost = 8000;
+  BasicPooledWheel<AtEnd, TypeParam> wheel(0, kMost);
+  std::size_t scheduled = 0;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    ASSERT_TRUE(wheel.schedule(5, [&] {
+      ASSERT_NO_THROW({
+        while (wheel.schedule(7, [] {})) {
+          ++scheduled;
+        }
+      });
+      EXPECT_LE(wheel.size(), kMost);
+    }));
+  }
+  wheel.clear();
+  EXPECT_EQ(scheduled, kMost);
+  EXPECT_EQ(wheel.size(), kMost);
+  EXPECT_EQ(wheel.max_size(), kMost);
+  EXPECT_EQ(wheel.advance(7, kIgnore).expired, kMost);
+}
+
+// And again and again: each clear() inside finds as many payloads as there were.
+TYPED_TEST(PooledWheelPayload, DestructorsFillTheWheelDuringClearsWithinClear) {
+  constexpr std::size_t kMost = 3000;
+  BasicPooledWheel<AtEnd, TypeParam> wheel(0, kMost);
+  int depth = 0;
+  std::function<void()> at_end = [&] {
+    ASSERT_NO_THROW({
+      while (wheel.schedule(7, at_end)) {
+      }
+    });
+    if (++depth < 4) {
+      wheel.clear();
+    }
+  };
+  while (wheel.schedule(5, at_end)) {
+  }
+  wheel.clear();
+  EXPECT_LE(wheel.size(), kMost);
+}
+
 TYPED_TEST(PooledWheelPayload, DestructorClearsDuringClear) {
   BasicPooledWheel<AtEnd, TypeParam> wheel;
   int destroyed = 0;

@@ -11,9 +11,11 @@ namespace carillon {
 
 template <class Payload, class Shape>
 BasicPooledWheel<Payload, Shape>::~BasicPooledWheel() {
-  this->max_size_ = 0;
-  doom_all();
-  destroy_doomed(nullptr);
+  if constexpr (!kQuietPayload) {
+    this->max_size_ = 0;
+    doom_all();
+    destroy_doomed(nullptr);
+  }
   if (destroyed_ != nullptr) {
     *destroyed_ = true;
   }
@@ -24,7 +26,7 @@ template <class... Arguments>
   requires std::is_constructible_v<Payload, Arguments...>
 inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
                                                               Arguments&&... arguments) {
-  if (size() >= this->max_size_) [[unlikely]] {
+  if (full()) [[unlikely]] {
     return Handle{};
   }
   if constexpr (!kHasPayload) {
@@ -33,7 +35,7 @@ inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
   } else if constexpr (std::is_nothrow_constructible_v<Payload, Arguments...>) {
     const auto [index, generation] = this->insert(deadline);
     ::new (static_cast<void*>(payload_at(index))) Payload(std::forward<Arguments>(arguments)...);
-    return {index, this->nodes_[index].generation};
+    return {index, generation};
   } else {
     Payload payload(std::forward<Arguments>(arguments)...);
     return schedule(deadline, std::move(payload));
@@ -169,9 +171,10 @@ void BasicPooledWheel<Payload, Shape>::clear() noexcept {
 // nodes are not given out until then.
 template <class Payload, class Shape>
 void BasicPooledWheel<Payload, Shape>::doom_all() noexcept {
-  for (std::uint32_t index = 0; index < this->used_; ++index) {
+  for (std::uint32_t index = 0; this->size_ > 0; ++index) {
     Node& node = this->nodes_[index];
     if (node.parked != 0 && node.parked != Core::kDoomed) {
+      --this->size_;
       ++node.generation;
       if constexpr (kQuietPayload) {
         node.parked = 0;
@@ -183,7 +186,6 @@ void BasicPooledWheel<Payload, Shape>::doom_all() noexcept {
       }
     }
   }
-  this->size_ = 0;
   this->earliest_exact_ = false;
   this->reset();
 }
