@@ -8,9 +8,10 @@
 namespace carillon::bench {
 namespace {
 
-constexpr std::array<std::string_view, 3> kBenches = {"Window", "Bucket", "Map"};
+constexpr std::array<std::string_view, 4> kBenches = {"Idle", "Window", "Bucket", "Map"};
 
 constexpr std::size_t kMillion = 1'000'000;
+constexpr std::size_t kThousand = 1'000;
 constexpr std::size_t kTenThousand = 10'000;
 
 // What is measured of a block.
@@ -22,6 +23,8 @@ struct Row {
 };
 
 constexpr std::array kRateRows = {
+    Row{"Idle", "1 k items", kThousand},
+    Row{"Idle", "1 M items", kMillion},
     Row{"Window", "10 k keys, granted", kTenThousand},
     Row{"Window", "10 k keys, refused", kTenThousand, true},
     Row{"Bucket", "10 k keys, granted", kTenThousand},
@@ -31,6 +34,7 @@ constexpr std::array kRateRows = {
 };
 
 constexpr std::array kMillionRows = {
+    Row{"Idle", "1 M items", kMillion},
     Row{"Window", "1 M keys", kMillion},
     Row{"Bucket", "1 M keys", kMillion},
     Row{"Map", "1 M entries", kMillion},
@@ -54,7 +58,7 @@ CommonOptions parse_options(int argc, char** argv) {
       "process of its own.",
       "bench_blocks");
   add_common_options(app, options, {kBenches.begin(), kBenches.end()},
-                     "the blocks: Window, Bucket, Map");
+                     "the blocks: Idle, Window, Bucket, Map");
   add_name_option(app, options, "--subject");
   add_from_option(app, options);
   parse_or_exit(app, options, argc, argv);

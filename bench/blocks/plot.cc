@@ -20,6 +20,7 @@ struct Picture {
 };
 
 constexpr std::array kPictures = {
+    Picture{"Idle", "1 k items", "Touches of 1,000 items", "blocks-idle.svg"},
     Picture{"Window", "10 k keys, granted", "Sliding windows of 10,000 keys", "blocks-window.svg"},
     Picture{"Bucket", "10 k keys, granted", "Token buckets of 10,000 keys", "blocks-bucket.svg"},
     Picture{"Map", "10 k entries", "Map of 10,000 entries that expire", "blocks-map.svg"},

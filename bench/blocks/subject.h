@@ -80,6 +80,7 @@ struct SubjectEntry {
 [[nodiscard]] std::vector<Measurement> run_in_child(const SubjectEntry& subject, const Load& load);
 
 // A file each.
+void add_idle_subjects(std::vector<SubjectEntry>& entries);
 void add_limiter_subjects(std::vector<SubjectEntry>& entries);
 void add_map_subjects(std::vector<SubjectEntry>& entries);
 

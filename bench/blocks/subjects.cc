@@ -13,6 +13,7 @@ namespace carillon::bench {
 const std::vector<SubjectEntry>& subjects() {
   static const std::vector<SubjectEntry> kSubjects = [] {
     std::vector<SubjectEntry> entries;
+    add_idle_subjects(entries);
     add_limiter_subjects(entries);
     add_map_subjects(entries);
     return entries;

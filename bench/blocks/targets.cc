@@ -25,11 +25,16 @@ constexpr Target herd(std::string_view name, std::string_view bench, std::string
   return itself(name, bench, cell, "delay_ms", subject, Bound::kAtMost, 1, 1);
 }
 
+constexpr std::string_view kIdle = "IdleMonitor";
 constexpr std::string_view kWindow = "SlidingWindowLimiter";
 constexpr std::string_view kBucket = "TokenBucket";
 constexpr std::string_view kMap = "ExpiringMap";
 
 constexpr std::array kTargets = {
+    itself("touch, ns", "Idle", "1 k items", "op_ns", kIdle, Bound::kAtMost, 3, 3),
+    Target{"touch, 2 threads / 1 thread", "Idle", "1 k items", "m_per_s_2", kIdle, kIdle,
+           Bound::kAbove, 1, 1, "M/s", "", "", "m_per_s_1"},
+    herd("1 M items fall silent: delay, ms", "Idle", "1 M items", kIdle),
     itself("window, granted, M decisions/s", "Window", "10 k keys, granted", "m_per_s_1", kWindow,
            Bound::kAtLeast, 10, 10),
     itself("window, refused, M decisions/s", "Window", "10 k keys, refused", "m_per_s_1", kWindow,
@@ -57,7 +62,8 @@ std::vector<Column> columns() {
 std::span<const Target> block_targets() { return kTargets; }
 
 std::span<const Layout> block_layouts() {
-  static const std::array<Layout, 3> kLayouts = {
+  static const std::array<Layout, 4> kLayouts = {
+      Layout{"Idle", "Idle timeouts: million touches/s by threads; bytes an item; herd", columns()},
       Layout{"Window", "Sliding windows: million decisions/s by threads; bytes a key; herd",
              columns()},
       Layout{"Bucket", "Token buckets: million decisions/s by threads; bytes a key; herd",
