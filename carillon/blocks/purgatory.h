@@ -22,8 +22,8 @@
 ///     finds it being tried by another thread has that thread try once more.
 ///   - *Exactly once.* Completion, deadline and cancel race for one word; who wins it answers.
 ///   - *Nothing is left behind.* Who ends an operation unlinks it from all its keys and cancels its
-///     its timer, at once: no purge, no list of the dead until their deadline. (Kafka leaves them
-///     in the lists of the other keys, and purges when there are a thousand.)
+///     timer, at once: no purge, no list of the dead until their deadline. (Kafka leaves them in
+///     the lists of the other keys, and purges when there are a thousand.)
 
 #include <algorithm>
 #include <bit>
