@@ -29,7 +29,8 @@ endif()
 
 add_library(carillon_options INTERFACE)
 target_compile_options(carillon_options INTERFACE
-  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor>)
+  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow>
+  $<$<COMPILE_LANGUAGE:CXX>:$<BUILD_INTERFACE:-Wnon-virtual-dtor>>)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(carillon_options INTERFACE $<BUILD_INTERFACE:-Wthread-safety>)
 endif()

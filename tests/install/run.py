@@ -73,6 +73,7 @@ class Install:
             f'-DCMAKE_CXX_COMPILER={self.compiler}', '--warn-uninitialized', *settings)
         run('cmake', '--build', build)
         self._check_program(os.path.join(build, 'downstream'))
+        self._check_program(os.path.join(build, 'downstream_c'), 'tea is ready\n')
         # A guest installs and tests nothing of its own accord.
         guest = os.path.join(build, 'guest')
         run('cmake', '--install', build, '--prefix', guest)
@@ -85,6 +86,14 @@ class Install:
                     stdout=subprocess.PIPE).stdout.split()
         run(self.compiler, '-std=c++20', *WARNINGS, self.main, '-o', program, *flags)
         self._check_program(program)
+        # C is compiled by a compiler for C, and linked by that for C++.
+        in_c = program + '_c'
+        compiled = in_c + '.o'
+        source = os.path.splitext(self.main)[0] + '.c'
+        run('cc', '-std=c11', *WARNINGS, '-c', source, '-o', compiled,
+            *[flag for flag in flags if flag.startswith('-I')])
+        run(self.compiler, compiled, '-o', in_c, *flags)
+        self._check_program(in_c, 'tea is ready\n')
 
     def _pkgconfig_folder(self):
         for folder, _, names in os.walk(self.installed):
@@ -92,9 +101,9 @@ class Install:
                 return folder
         raise AssertionError('carillon.pc is not installed')
 
-    def _check_program(self, program):
+    def _check_program(self, program, expected='tea is ready at tick 240\n'):
         said = run(program, stdout=subprocess.PIPE).stdout
-        assert said == 'tea is ready at tick 240\n', f'the program said {said!r}'
+        assert said == expected, f'the program said {said!r}'
         needed = run('readelf', '-d', program, stdout=subprocess.PIPE).stdout
         libraries = re.findall(r'\(NEEDED\).*\[(.*)\]', needed)
         assert libraries, 'readelf names no library'
