@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "carillon/timer/asio_fixture.h"
@@ -93,7 +94,7 @@ TEST_F(AsioCoroutine, ASleepingCoroutineIsDestroyedWithItsContext) {
 // ------------------------------------------------------------------------------ with_timeout
 
 net::awaitable<int> work_for(Timer& timer, Span work, std::stop_token token, int* ended) {
-  const SleepResult result = co_await carillon::asio::sleep_for(timer, work, token);
+  const SleepResult result = co_await carillon::asio::sleep_for(timer, work, std::move(token));
   ++*ended;
   co_return result == SleepResult::kElapsed ? 7 : -1;
 }
@@ -174,7 +175,7 @@ TEST_F(AsioCoroutine, WithTimeoutThrowsWhatTheOperationThrows) {
     }
     try {
       static_cast<void>(co_await carillon::asio::with_timeout(
-          timer, 10ms, [&](std::stop_token) { return failing(); }));
+          timer, 10ms, [&](const std::stop_token&) { return failing(); }));
     } catch (const std::runtime_error&) {
       ++caught;
     }

@@ -35,7 +35,7 @@ class Log {
 
 // A Timer on manual time, and a context that is run when told.
 class AsioOnManualTime : public ::testing::Test {
- protected:
+ public:
   // What is due, and then what that has posted.
   void advance(Span span) {
     time.advance(span);
@@ -48,7 +48,7 @@ class AsioOnManualTime : public ::testing::Test {
 #if defined(CARILLON_ASIO_COROUTINES)
   template <class T>
   void spawn(net::awaitable<T> coroutine) {
-    net::co_spawn(io, std::move(coroutine), [](std::exception_ptr thrown) {
+    net::co_spawn(io, std::move(coroutine), [](const std::exception_ptr& thrown) {
       if (thrown) {
         std::rethrow_exception(thrown);
       }

@@ -50,15 +50,15 @@ inline namespace CARILLON_ASIO_NAMESPACE {
 /// Errors:   std::bad_alloc. If Asio has no memory to post a handler, the program stops.
 /// Cost:     128 bytes, allocated with it; a wait has one allocation, by the associated allocator.
 template <class Executor = net::any_io_executor>
-class basic_wheel_timer {
+class basic_wheel_timer {  // NOLINT(readability-identifier-naming): as Asio's
  public:
   using executor_type = Executor;
   using clock_type = std::chrono::steady_clock;
   using duration = clock_type::duration;
   using time_point = clock_type::time_point;
   template <class Other>
-  struct rebind_executor {
-    using other = basic_wheel_timer<Other>;
+  struct rebind_executor {                   // NOLINT(readability-identifier-naming): as Asio's
+    using other = basic_wheel_timer<Other>;  // NOLINT(readability-identifier-naming): as Asio's
   };
 
   /// It has expired, long ago.
@@ -246,7 +246,7 @@ class basic_wheel_timer {
 };
 
 /// That for any executor.
-using wheel_timer = basic_wheel_timer<>;
+using wheel_timer = basic_wheel_timer<>;  // NOLINT(readability-identifier-naming): as Asio's
 
 }  // namespace CARILLON_ASIO_NAMESPACE
 }  // namespace carillon::asio

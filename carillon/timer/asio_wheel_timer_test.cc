@@ -35,22 +35,22 @@ using Entries = std::vector<Log::Entry>;
 
 // A Timer of the context's own, and one that is given.
 struct OnSteady {
-  using type = net::steady_timer;
-  type make(net::io_context& io) { return type(io); }
+  using Type = net::steady_timer;
+  Type make(net::io_context& io) { return Type(io); }
 };
 struct OnWheel {
-  using type = wheel_timer;
-  type make(net::io_context& io) { return type(io); }
+  using Type = wheel_timer;
+  Type make(net::io_context& io) { return Type(io); }
 };
 struct OnSharedWheel {
-  using type = wheel_timer;
-  type make(net::io_context& io) { return type(timer, io); }
+  using Type = wheel_timer;
+  Type make(net::io_context& io) { return Type(timer, io); }
   Timer timer;
 };
 
 template <class Kind>
 class AsioTimer : public ::testing::Test {
- protected:
+ public:
   Kind kind;
   net::io_context io;
   Log log;
@@ -215,7 +215,7 @@ TYPED_TEST(AsioTimer, HandlersAreCalledOnTheirAssociatedExecutor) {
 }
 
 TYPED_TEST(AsioTimer, AContextThatIsDestroyedDestroysHandlersUncalled) {
-  using T = typename TypeParam::type;
+  using T = typename TypeParam::Type;
   const auto witness = std::make_shared<int>(0);
   {
     net::io_context short_lived;
@@ -247,7 +247,7 @@ TYPED_TEST(AsioTimer, UseFuture) {
 
 #if defined(CARILLON_ASIO_COROUTINES)
 TYPED_TEST(AsioTimer, UseAwaitable) {
-  using T = typename TypeParam::type;
+  using T = typename TypeParam::Type;
   T timer = this->kind.make(this->io);
   T canceller = this->kind.make(this->io);
   const auto waiter = [&]() -> net::awaitable<int> {
@@ -263,7 +263,7 @@ TYPED_TEST(AsioTimer, UseAwaitable) {
     co_return 7;
   };
   int answer = 0;
-  net::co_spawn(this->io, waiter(), [&](std::exception_ptr thrown, int value) {
+  net::co_spawn(this->io, waiter(), [&](const std::exception_ptr& thrown, int value) {
     EXPECT_FALSE(thrown);
     answer = value;
   });
@@ -284,7 +284,7 @@ TYPED_TEST(AsioTimer, WaitBlocksUntilItsExpiry) {
 }
 
 TYPED_TEST(AsioTimer, ConstructorsSetTheExpiry) {
-  using T = typename TypeParam::type;
+  using T = typename TypeParam::Type;
   const auto at = Clock::now() + 1h;
   EXPECT_EQ(T(this->io, at).expiry(), at);
   EXPECT_EQ(T(this->io.get_executor(), at).expiry(), at);
@@ -328,7 +328,7 @@ TYPED_TEST(AsioTimer, DeferredBeginsWhenItIsCalled) {
 
 // Each handler is called once, whoever wins: two threads, and a cancel close to the expiry.
 TYPED_TEST(AsioTimer, ExpiryAndCancelRace) {
-  using T = typename TypeParam::type;
+  using T = typename TypeParam::Type;
   constexpr int kTimers = 400;
   struct Session {
     explicit Session(T&& made) : timer(std::move(made)) {}

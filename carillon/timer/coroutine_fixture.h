@@ -13,7 +13,7 @@ namespace carillon::testing {
 // Begins at once; the owner destroys it, wherever it is.
 class Started {
  public:
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name
     Started get_return_object() {
       return Started(std::coroutine_handle<promise_type>::from_promise(*this));
     }
@@ -42,7 +42,7 @@ class Started {
 // Begins when it is awaited; answers a number, or throws.
 class Lazy {
  public:
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name
     struct Final {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "carillon/timer/coroutine_fixture.h"
 #include "carillon/timer/timer_fixture.h"
@@ -25,7 +26,7 @@ using Answer = std::optional<TimeoutResult<int>>;
 
 // Sleeps `work`, heeding the token; answers 7, or -1 if it was stopped.
 Lazy work_for(Timer& timer, Span work, std::stop_token token, int* ended = nullptr) {
-  const SleepResult result = co_await timer.sleep_for(work, token);
+  const SleepResult result = co_await timer.sleep_for(work, std::move(token));
   if (ended != nullptr) {
     ++*ended;
   }
@@ -34,7 +35,7 @@ Lazy work_for(Timer& timer, Span work, std::stop_token token, int* ended = nullp
 
 Started run(FakeTimer& fake, Span limit, Span work, Answer& answer, int* ended = nullptr) {
   answer.emplace(co_await with_timeout(fake.timer, limit, [&](std::stop_token token) {
-    return work_for(fake.timer, work, token, ended);
+    return work_for(fake.timer, work, std::move(token), ended);
   }));
 }
 
@@ -69,8 +70,9 @@ TEST(WithTimeout, WaitsForAnOperationThatDoesNotHeedItsToken) {
   Answer answer;
   const auto deaf = [&]() -> Started {
     int local = 0;  // It is still there when the operation writes to it.
-    answer.emplace(co_await with_timeout(
-        fake.timer, 10ms, [&](std::stop_token) { return work_for(fake.timer, 30ms, {}, &local); }));
+    answer.emplace(co_await with_timeout(fake.timer, 10ms, [&](const std::stop_token&) {
+      return work_for(fake.timer, 30ms, {}, &local);
+    }));
     EXPECT_EQ(local, 1);
   };
   const Started coroutine = deaf();
@@ -127,13 +129,13 @@ TEST(WithTimeout, ThrowsWhatTheOperationThrowsInTime) {
   bool timed_out = false;
   const auto caller = [&]() -> Started {
     try {
-      static_cast<void>(
-          co_await with_timeout(fake.timer, 10ms, [&](std::stop_token) { return failing(5ms); }));
+      static_cast<void>(co_await with_timeout(
+          fake.timer, 10ms, [&](const std::stop_token&) { return failing(5ms); }));
     } catch (const std::runtime_error& error) {
       caught = error.what();
     }
     // What it throws later is dropped.
-    timed_out = (co_await with_timeout(fake.timer, 10ms, [&](std::stop_token) {
+    timed_out = (co_await with_timeout(fake.timer, 10ms, [&](const std::stop_token&) {
                   return failing(15ms);
                 })).timed_out();
   };
@@ -149,8 +151,9 @@ TEST(WithTimeout, SaysThatTheTimerIsStopped) {
   FakeTimer other;
   Answer answer;
   const auto caller = [&]() -> Started {
-    answer.emplace(co_await with_timeout(
-        fake.timer, 10ms, [&](std::stop_token token) { return work_for(other.timer, 1h, token); }));
+    answer.emplace(co_await with_timeout(fake.timer, 10ms, [&](std::stop_token token) {
+      return work_for(other.timer, 1h, std::move(token));
+    }));
   };
   const Started coroutine = caller();
   fake.timer.stop();

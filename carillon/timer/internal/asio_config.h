@@ -24,6 +24,7 @@
 namespace carillon::asio {
 inline namespace CARILLON_ASIO_NAMESPACE {
 
+// NOLINTBEGIN(readability-identifier-naming): as Asio's.
 #if defined(CARILLON_ASIO_STANDALONE)
 namespace net = ::asio;
 using error_code = ::asio::error_code;
@@ -33,6 +34,7 @@ namespace net = ::boost::asio;
 using error_code = ::boost::system::error_code;
 using system_error = ::boost::system::system_error;
 #endif
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace CARILLON_ASIO_NAMESPACE
 }  // namespace carillon::asio
