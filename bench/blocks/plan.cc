@@ -8,7 +8,8 @@
 namespace carillon::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> kBenches = {"Idle", "Window", "Bucket", "Map"};
+constexpr std::array<std::string_view, 5> kBenches = {"Idle", "Window", "Bucket", "Map",
+                                                      "Purgatory"};
 
 constexpr std::size_t kMillion = 1'000'000;
 constexpr std::size_t kThousand = 1'000;
@@ -31,13 +32,13 @@ constexpr std::array kRateRows = {
     Row{"Bucket", "10 k keys, refused", kTenThousand, true},
     Row{"Map", "10 k entries", kTenThousand},
     Row{"Map", "1 M entries", kMillion},
+    Row{"Purgatory", "10 k waiting", kTenThousand},
 };
 
 constexpr std::array kMillionRows = {
-    Row{"Idle", "1 M items", kMillion},
-    Row{"Window", "1 M keys", kMillion},
-    Row{"Bucket", "1 M keys", kMillion},
-    Row{"Map", "1 M entries", kMillion},
+    Row{"Idle", "1 M items", kMillion},        Row{"Window", "1 M keys", kMillion},
+    Row{"Bucket", "1 M keys", kMillion},       Row{"Map", "1 M entries", kMillion},
+    Row{"Purgatory", "1 M waiting", kMillion},
 };
 
 // Whether a target of --check names a subject in a cell.
@@ -58,7 +59,7 @@ CommonOptions parse_options(int argc, char** argv) {
       "process of its own.",
       "bench_blocks");
   add_common_options(app, options, {kBenches.begin(), kBenches.end()},
-                     "the blocks: Idle, Window, Bucket, Map");
+                     "the blocks: Idle, Window, Bucket, Map, Purgatory");
   add_name_option(app, options, "--subject");
   add_from_option(app, options);
   parse_or_exit(app, options, argc, argv);

@@ -24,6 +24,7 @@ constexpr std::array kPictures = {
     Picture{"Window", "10 k keys, granted", "Sliding windows of 10,000 keys", "blocks-window.svg"},
     Picture{"Bucket", "10 k keys, granted", "Token buckets of 10,000 keys", "blocks-bucket.svg"},
     Picture{"Map", "10 k entries", "Map of 10,000 entries that expire", "blocks-map.svg"},
+    Picture{"Purgatory", "10 k waiting", "Purgatory with 10,000 waiting", "blocks-purgatory.svg"},
 };
 
 // The first is ours.

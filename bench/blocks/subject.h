@@ -83,5 +83,6 @@ struct SubjectEntry {
 void add_idle_subjects(std::vector<SubjectEntry>& entries);
 void add_limiter_subjects(std::vector<SubjectEntry>& entries);
 void add_map_subjects(std::vector<SubjectEntry>& entries);
+void add_purgatory_subjects(std::vector<SubjectEntry>& entries);
 
 }  // namespace carillon::bench

@@ -16,6 +16,7 @@ const std::vector<SubjectEntry>& subjects() {
     add_idle_subjects(entries);
     add_limiter_subjects(entries);
     add_map_subjects(entries);
+    add_purgatory_subjects(entries);
     return entries;
   }();
   return kSubjects;

@@ -30,6 +30,9 @@ constexpr std::string_view kWindow = "SlidingWindowLimiter";
 constexpr std::string_view kBucket = "TokenBucket";
 constexpr std::string_view kMap = "ExpiringMap";
 
+constexpr std::string_view kPurgatory = "Purgatory";
+constexpr std::string_view kDelayQueue = "delay queue";
+
 constexpr std::array kTargets = {
     itself("touch, ns", "Idle", "1 k items", "op_ns", kIdle, Bound::kAtMost, 3, 3),
     Target{"touch, 2 threads / 1 thread", "Idle", "1 k items", "m_per_s_2", kIdle, kIdle,
@@ -49,6 +52,9 @@ constexpr std::array kTargets = {
     herd("1 M buckets are full: delay, ms", "Bucket", "1 M keys", kBucket),
     above("map, 4 threads / by hand", "Map", "10 k entries", "m_per_s_4", kMap, 1),
     herd("1 M entries expire: delay, ms", "Map", "1 M entries", kMap),
+    Target{"purgatory, 1 thread / by hand", "Purgatory", "10 k waiting", "m_per_s_1", kPurgatory,
+           kDelayQueue, Bound::kAbove, 1, 1, "M/s"},
+    herd("1 M operations expire: delay, ms", "Purgatory", "1 M waiting", kPurgatory),
 };
 
 std::vector<Column> columns() {
@@ -62,13 +68,15 @@ std::vector<Column> columns() {
 std::span<const Target> block_targets() { return kTargets; }
 
 std::span<const Layout> block_layouts() {
-  static const std::array<Layout, 4> kLayouts = {
+  static const std::array<Layout, 5> kLayouts = {
       Layout{"Idle", "Idle timeouts: million touches/s by threads; bytes an item; herd", columns()},
       Layout{"Window", "Sliding windows: million decisions/s by threads; bytes a key; herd",
              columns()},
       Layout{"Bucket", "Token buckets: million decisions/s by threads; bytes a key; herd",
              columns()},
       Layout{"Map", "Map whose entries expire: million operations/s by threads; bytes; herd",
+             columns()},
+      Layout{"Purgatory", "Purgatory: million watch + check/s by threads; bytes a wait; herd",
              columns()},
   };
   return kLayouts;

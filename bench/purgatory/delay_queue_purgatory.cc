@@ -24,7 +24,8 @@ bool DelayQueuePurgatory::Operation::end(bool expired) {
   return true;
 }
 
-DelayQueuePurgatory::DelayQueuePurgatory() : thread_([this] { run(); }) {}
+DelayQueuePurgatory::DelayQueuePurgatory(std::size_t purge_interval)
+    : purge_interval_(purge_interval), thread_([this] { run(); }) {}
 
 DelayQueuePurgatory::~DelayQueuePurgatory() {
   {
@@ -76,7 +77,7 @@ void DelayQueuePurgatory::run() {
   constexpr Span kLongestWait = std::chrono::milliseconds(10);  // then it looks for the dead
   std::unique_lock lock(mutex_);
   while (!closing_) {
-    if (dead_.load(std::memory_order_relaxed) >= kPurgeInterval) {
+    if (dead_.load(std::memory_order_relaxed) >= purge_interval_) {
       dead_ = 0;
       std::erase_if(heap_, [](const Ref& operation) { return operation->ended(); });
       std::make_heap(heap_.begin(), heap_.end(), Later());

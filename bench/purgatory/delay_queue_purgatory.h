@@ -56,7 +56,7 @@ class DelayQueuePurgatory {
   };
   using Ref = std::shared_ptr<Operation>;
 
-  DelayQueuePurgatory();
+  explicit DelayQueuePurgatory(std::size_t purge_interval = 1'000);
   /// What waits is dropped.
   ~DelayQueuePurgatory();
   DelayQueuePurgatory(const DelayQueuePurgatory&) = delete;
@@ -68,7 +68,6 @@ class DelayQueuePurgatory {
 
  private:
   static constexpr std::size_t kShards = 512;
-  static constexpr std::size_t kPurgeInterval = 1'000;
 
   struct alignas(64) Shard {
     std::mutex mutex;
@@ -82,6 +81,7 @@ class DelayQueuePurgatory {
   void run();
   void purge();
 
+  const std::size_t purge_interval_;
   std::array<Shard, kShards> shards_;
   // Ended, and still in the lists or the heap.
   std::atomic<std::size_t> dead_ = 0;
