@@ -22,8 +22,9 @@ using Numbers = Purgatory<int>;
 struct Waiting {
   ManualDriver time;
   Timer timer{time.options()};
-  Numbers purgatory{timer};
+  // Before the purgatory, whose end answers what is left.
   std::vector<Outcome> outcomes;
+  Numbers purgatory{timer};
 
   [[nodiscard]] auto told() {
     return [this](Outcome outcome) { outcomes.push_back(outcome); };
