@@ -115,6 +115,34 @@ TYPED_TEST(CoarseWheelTest, NeverEarlyAndLateByLessThanTheFraction) {
   }
 }
 
+// As when a packet comes every 100 ms. What is not moved keeps its place before the other.
+TEST(CoarseWheel, PostponedToWhatIsRoundedToTheSameTickStaysInItsPlace) {
+  CoarseWheel wheel;
+  WheelHook first;
+  WheelHook second;
+  wheel.schedule(first, 30'000);
+  wheel.schedule(second, 30'000);
+  ASSERT_EQ(first.deadline(), 30'720U);
+  for (Tick now = 100; now <= 700; now += 100) {
+    wheel.advance(now, [](WheelHook&) {});
+    EXPECT_FALSE(wheel.postpone(first, now + 30'000));
+    EXPECT_EQ(first.deadline(), 30'720U);
+    EXPECT_EQ(wheel.next_deadline(), Tick{30'720});
+  }
+  std::vector<const WheelHook*> order;
+  wheel.advance(30'720, [&](WheelHook& hook) { order.push_back(&hook); });
+  EXPECT_EQ(order, (std::vector<const WheelHook*>{&first, &second}));
+}
+
+TEST(CoarseWheel, PostponedToWhatIsRoundedToAnEarlierTickComesThen) {
+  CoarseWheel wheel;
+  WheelHook hook;
+  wheel.schedule(hook, 30'000);
+  EXPECT_TRUE(wheel.postpone(hook, 29'696));
+  EXPECT_EQ(hook.deadline(), 29'696U);
+  EXPECT_EQ(wheel.advance(29'696, [](WheelHook&) {}).expired, 1U);
+}
+
 // The bound is no better than it must be: some delays come near it.
 TYPED_TEST(CoarseWheelTest, SomeDelaysAreAlmostAsLateAsTheBound) {
   double worst = 0;

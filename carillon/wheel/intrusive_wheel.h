@@ -69,8 +69,10 @@ class IntrusiveWheel : private internal::WheelCore {
     return insert(hook, deadline);
   }
 
-  /// Reschedules `hook`; if `deadline` is not before the present one, without touching its
-  /// neighbours. This is for timeouts that every packet pushes back, and are cancelled or pushed
+  /// Reschedules `hook`; if it will not be given out earlier than now planned, without touching its
+  /// neighbours. (Where the wheel rounds, `deadline` may be a little earlier than hook.deadline():
+  /// what counts is the tick that it is rounded to. If that is the same, nothing is done, and the
+  /// timer keeps its place.) This is for timeouts that every packet pushes back, and are cancelled or pushed
   /// back again long before they are due. The price: a postponed timer has no particular place in
   /// the order of its tick (still the same on every run), and the wheel moves it when its old slot
   /// comes up. It is never early, no later than if rescheduled, and next_deadline() stays exact.
@@ -78,13 +80,19 @@ class IntrusiveWheel : private internal::WheelCore {
   /// Returns as schedule().
   bool postpone(WheelHook& hook, Tick deadline) noexcept {
     // What is due already must leave its list, or it would stay due for the next tick.
-    if (!hook.scheduled() || deadline < hook.deadline() || hook.deadline() <= now_) [[unlikely]] {
+    if (!hook.scheduled() || deadline <= now_ || hook.deadline() <= now_) [[unlikely]] {
+      return reschedule(hook, deadline);
+    }
+    const Tick tick = self().rounded(deadline);
+    if (tick < hook.deadline()) [[unlikely]] {
       return reschedule(hook, deadline);
     }
     CARILLON_CHECK(Access::owner(hook) == this, "the hook waits in another wheel");
-    earliest_exact &= hook.deadline() != earliest;
-    self().note_postponed(hook);
-    Access::deadline(hook) = self().rounded(deadline);
+    if (tick != hook.deadline()) {
+      earliest_exact &= hook.deadline() != earliest;
+      self().note_postponed(hook);
+      Access::deadline(hook) = tick;
+    }
     return false;
   }
 
@@ -184,7 +192,7 @@ class IntrusiveWheel : private internal::WheelCore {
   // What `Wheel` adds, to be seen by this class:
   //   Tick place(hook, deadline)    links the hook into a slot, sets its deadline, rounded, lowers
   //                                 next_start_; returns the rounded deadline
-  //   Tick rounded(deadline)        what place() would return
+  //   Tick rounded(deadline)        what place() would return; pre: deadline > now_
   //   void note_postponed(hook)     its deadline is about to be replaced by a later one
   //   std::optional<Tick> find_due(target)
   //                                 the first tick not after `target` in whose slots something

@@ -58,11 +58,12 @@ class WheelModel {
     schedule(id, deadline, told);
   }
 
-  /// As reschedule; but unless `deadline` is earlier, or it is due already, the timer loses its
+  /// As reschedule; but unless it will be given out earlier, or is due already, the timer loses its
   /// place in the order of its tick.
   void postpone(int id, Tick deadline, Tick told) {
     const auto at = find(id);
-    const bool keeps_order = at == timers_.end() || deadline < at->first || at->first <= now_;
+    const bool keeps_order =
+        at == timers_.end() || deadline <= now_ || told < at->first || at->first <= now_;
     reschedule(id, deadline, told);
     if (!keeps_order) {
       unordered_.insert(id);
