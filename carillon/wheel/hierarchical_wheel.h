@@ -51,8 +51,9 @@
 /// paid in the order they came, that would be quadratic. So a level has a second ring, *ahead*: if
 /// the first occupied slot is coarse and long, its timers are sorted into the ring of the level
 /// below as if its time had come; and when it comes, the two rings change places. The search is the
-/// cascade done early, no extra work. New timers find the ring too. If an earlier slot needs the
-/// ring, its lists are joined back, a splice a slot, and that slot will have to be sorted again.
+/// cascade done early, no extra work. New timers find the ring too. If an earlier slot becomes the
+/// first, and is long, it is looked through, as often as that is cheaper than to have the ring:
+/// then the lists of the later slot are joined back, a splice a slot, and it will be sorted again.
 ///
 /// What it bets on: that most timers are cancelled or pushed back, and that the exact tick and the
 /// order within it matter. What it is bad at: a handful of timers (a small heap fits in a few cache
@@ -101,7 +102,8 @@ namespace carillon {
 /// Cost:      schedule, cancel, reschedule: O(1), no allocation, whatever the distance; at a
 ///            thousand timers 5, 2 and 5 ns (wheel_bench).
 ///            advance: O(expired + cascaded + levels), nothing for the length of the jump.
-///            next_deadline: O(1); after the earliest has gone O(levels), amortised with cascading.
+///            next_deadline: O(1); after the earliest has gone O(levels), amortised with cascading;
+///            where two crowded slots take turns at being the first, O(sqrt(timers)), amortised.
 ///            22 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.
 /// Limits:    none but the tick's 64 bits; at kLastTick itself there is no next tick, so what is
 ///            scheduled then expires at the next advance(kLastTick).
@@ -235,6 +237,7 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   void enter(int level, Tick number, Tick target) noexcept;
   Tick find_earliest() noexcept;
   std::optional<Tick> search(Node& list, int level, Tick number) noexcept;
+  std::optional<Tick> scan(Node& list, int level, Tick number) noexcept;
   void sort_ahead(Node& list, int level, Tick number) noexcept;
   void join_back(int level) noexcept;
   template <class Self, class Visit>
@@ -259,6 +262,8 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   std::array<Ring, kLevels> ahead_;
   // The slot of level l whose timers are in ahead_[l - 1], or kNone.
   std::array<Tick, kLevels> ahead_number_;
+  // Timers looked at by scan() since the last sort_ahead().
+  std::size_t scanned_ = 0;
   // What is due at now_ and was not yet given to a sink.
   Node due_;
   // While advance() is on the stack: the flag through which the destructor tells it.

@@ -215,6 +215,9 @@ std::optional<Tick> BasicHierarchicalWheel<Levels>::search(Node& list, int level
   }
   const std::optional<Tick> least = internal::least_deadline_if_short(list, Levels::kShortList);
   if (!least) {
+    if (at(ahead_number_, level) != kNone && scanned_ < size()) {
+      return scan(list, level, number);
+    }
     sort_ahead(list, level, number);
     return std::nullopt;
   }
@@ -222,6 +225,28 @@ std::optional<Tick> BasicHierarchicalWheel<Levels>::search(Node& list, int level
     // All have been postponed, and others may be due before them.
     place_all(list);
     return std::nullopt;
+  }
+  return least;
+}
+
+// The same for a long list, by looking at all of it, since the ring ahead is another slot's: a few
+// short timers that come and go must not have a hundred thousand idle ones sorted again each time.
+// Only when as many have been looked at as there are timers the ring is worth its price.
+template <class Levels>
+std::optional<Tick> BasicHierarchicalWheel<Levels>::scan(Node& list, int level,
+                                                         Tick number) noexcept {
+  std::optional<Tick> least;
+  for (Node* node = list.next; node != &list;) {
+    WheelHook& hook = Access::hook(*node);
+    Node* const next = node->next;
+    if (Levels::number(level, hook.deadline()) == number) {
+      least = std::min(least.value_or(kLastTick), hook.deadline());
+    } else {
+      node->unlink();
+      place(hook);  // It has been postponed.
+    }
+    node = next;
+    ++scanned_;
   }
   return least;
 }
@@ -234,6 +259,7 @@ void BasicHierarchicalWheel<Levels>::sort_ahead(Node& list, int level, Tick numb
     join_back(level);
   }
   at(ahead_number_, level) = number;
+  scanned_ = 0;
   place_all(list);
 }
 

@@ -112,11 +112,12 @@ struct PooledShape {
 ///            error.
 /// Cost:      schedule, cancel, reschedule: O(1), whatever the distance. advance: O(expired +
 ///            cascaded + stale met + levels), nothing for the length of the jump. next_deadline:
-///            O(1); after the earliest has gone O(levels), amortised with cascading. Memory is kept
-///            for reuse until the wheel is destroyed: for a timer at most 28 bytes (node 16, entry
-///            4 to 5, stale entry as much, an eighth for growth), and the payload; for the wheel
-///            33 KiB, a step of 64 KiB of each array from the first timer on, and a chunk for each
-///            occupied slot.
+///            O(1); after the earliest has gone O(levels), amortised with cascading; where two
+///            crowded slots take turns at being the first, O(sqrt(timers)), amortised. Memory is
+///            kept for reuse until the wheel is destroyed: for a timer at most 28 bytes (node 16,
+///            entry 4 to 5, stale entry as much, an eighth for growth), and the payload; for the
+///            wheel 33 KiB, a step of 64 KiB of each array from the first timer on, and a chunk for
+///            each occupied slot.
 /// Limits:    max_size() timers, at most kMaxSize.
 ///
 /// Example:

@@ -212,6 +212,7 @@ class PoolCore {
   Tick find_earliest() noexcept;
   std::optional<Tick> search(Slot& slot, int level, Tick number) noexcept;
   std::optional<Tick> search_finest(Slot& slot, Tick number) noexcept;
+  std::optional<Tick> scan(Slot& slot, int level, Tick number) noexcept;
   void sort_ahead(Slot& slot, int level, Tick number) noexcept;
   void join_back(int level) noexcept;
 
@@ -252,6 +253,8 @@ class PoolCore {
   std::array<Ring, kLevels> ahead_;
   // The slot of level l whose entries are in ahead_[l - 1], or kNone.
   std::array<Tick, kLevels> ahead_number_;
+  // Entries looked at by scan() since the last sort_ahead().
+  std::size_t scanned_ = 0;
   // What is due at now_; what lies before due_at_ has been dealt with.
   Slot due_;
   std::uint32_t due_at_ = 0;

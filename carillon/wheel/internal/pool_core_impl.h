@@ -358,6 +358,9 @@ std::optional<Tick> PoolCore<Shape>::search(Slot& slot, int level, Tick number) 
   }
   const Search found = search_if_short(slot);
   if (!found.exhausted) {
+    if (at(ahead_number_, level) != kNone && scanned_ < size_) {
+      return scan(slot, level, number);
+    }
     sort_ahead(slot, level, number);
     return std::nullopt;
   }
@@ -367,6 +370,35 @@ std::optional<Tick> PoolCore<Shape>::search(Slot& slot, int level, Tick number) 
     return std::nullopt;
   }
   return found.least;
+}
+
+// The same for a long chain: see hierarchical_wheel_impl.h.
+template <class Shape>
+std::optional<Tick> PoolCore<Shape>::scan(Slot& slot, int level, Tick number) noexcept {
+  std::optional<Tick> least;
+  for (std::uint32_t chunk = slot.head;; chunk = next_chunk(chunk)) {
+    const std::uint32_t end = end_of(chunk, slot);
+    for (std::uint32_t location = first_of(chunk); location != end; ++location) {
+      const std::uint32_t index = word(location);
+      Node& node = nodes_[index];
+      if (node.parked != location) {
+        continue;
+      }
+      if (Levels::number(level, node.deadline) == number) {
+        least = std::min(least.value_or(kLastTick), node.deadline);
+      } else {
+        place(index, node);  // It has been moved to a later time.
+      }
+    }
+    scanned_ += end - first_of(chunk);
+    if (chunk == last_chunk(slot)) {
+      break;
+    }
+  }
+  if (!least) {
+    place_all(slot);  // Only stale entries are left.
+  }
+  return least;
 }
 
 // Drops chunks in which nothing is due at `number`, so that no search meets them again.
@@ -405,6 +437,7 @@ void PoolCore<Shape>::sort_ahead(Slot& slot, int level, Tick number) noexcept {
     join_back(level);
   }
   at(ahead_number_, level) = number;
+  scanned_ = 0;
   place_all(slot);
 }
 
