@@ -33,10 +33,10 @@ Tick ceil_ticks(Span span, Span tick) {
 const std::array<TraceStory, 3>& trace_stories() {
   static const std::array<TraceStory, 3> stories = {{
       {'a',
-       "a hashed wheel, the hand at 2",
+       "a hashed wheel",
        {.kind = WheelKind::kHashed, .slots = 8, .tick = 1s, .start = 2s, .delays = {5s, 3s, 11s}}},
       {'b',
-       "2 h 30 min on hours, minutes and seconds",
+       "hours, minutes and seconds",
        {.kind = WheelKind::kHours, .tick = 1s, .delays = {150min}}},
       {'c',
        "Kafka's levels, and their overflow",

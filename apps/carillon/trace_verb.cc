@@ -282,7 +282,8 @@ void add_trace(CLI::App& program, int& status, const Connecting& connecting) {
   verb->add_option("--tick", options->tick, "Length of a tick [1s for hashed and hours, else 1ms]")
       ->type_name("TIME");
   verb->add_option("--at", options->at,
-                   "When they are scheduled: where the hands are then; 2s, or 10:24:30 [0s]")
+                   "When they are scheduled: where the hands are then; 5s, or 10:24:30 [2s in "
+                   "story a, else 0s]")
       ->type_name("TIME");
   verb->add_option("--step", options->step,
                    "Draw at least this often [each of up to 40 ticks, else when something happens]")

@@ -72,10 +72,11 @@ class IntrusiveWheel : private internal::WheelCore {
   /// Reschedules `hook`; if it will not be given out earlier than now planned, without touching its
   /// neighbours. (Where the wheel rounds, `deadline` may be a little earlier than hook.deadline():
   /// what counts is the tick that it is rounded to. If that is the same, nothing is done, and the
-  /// timer keeps its place.) This is for timeouts that every packet pushes back, and are cancelled or pushed
-  /// back again long before they are due. The price: a postponed timer has no particular place in
-  /// the order of its tick (still the same on every run), and the wheel moves it when its old slot
-  /// comes up. It is never early, no later than if rescheduled, and next_deadline() stays exact.
+  /// timer keeps its place.) This is for timeouts that every packet pushes back, and are cancelled
+  /// or pushed back again long before they are due. The price: a postponed timer has no particular
+  /// place in the order of its tick (still the same on every run), and the wheel moves it when its
+  /// old slot comes up. It is never early, no later than if rescheduled, and next_deadline() stays
+  /// exact.
   ///
   /// Returns as schedule().
   bool postpone(WheelHook& hook, Tick deadline) noexcept {
