@@ -379,10 +379,39 @@ class Wheels(unittest.TestCase):
                              "coarse wheel")]:
             self.assertIn(f"\nTake the {best}.\n", self.ask("plan", *words)[1])
 
+    def test_plan_names_a_slack_that_it_takes(self):
+        for load in [["1h", "1ms"], ["1h", "1s"], ["30d", "1s"], ["100s", "100ms"], ["7m", "1ms"]]:
+            words = ["plan", "--max-delay", load[0], "--tick", load[1], "--pending", "1000000"]
+            out = self.ask(*words)[1]
+            percent = re.search(r"at\s+most\s+([0-9.]+)%", out)
+            self.assertIsNotNone(percent, out)
+            if load[0] == "1h":
+                self.assertEqual(percent[1], "6.4")
+            out = self.ask(*words, "--slack", percent[1])[1]
+            # A ring of few slots is simpler still.
+            self.assertRegex(out, r"\nTake the (coarse wheel|hashed wheel, \d+ slots)\.\n")
+            if load[0] == "30d":
+                self.assertIn("\nTake the coarse wheel.\n", out)
+
+    def test_plan_says_when_the_pool_must_be_told_its_size(self):
+        words = ["plan", "--max-delay", "36500d", "--pending"]
+        out = " ".join(self.ask(*words, "1073741824")[1].split())
+        self.assertIn("max_size of 1073741824 at least: unless told, it takes no more than 67108864.",
+                      out)
+        self.assertNotIn("max_size", self.ask(*words, "67108864")[1])
+
+    def test_a_story_says_nothing_that_its_options_change(self):
+        status, out, err = self.ask("trace", "--story", "a", "--at", "3")
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(out.splitlines()[0], "carillon trace, story a: a hashed wheel")
+        self.assertRegex(self.ask("trace", "--help")[1], r"\[2s in\s+story a")
+
     def test_wrong_values_name_the_option_and_its_limits(self):
         load = ["plan", "--max-delay", "1h", "--pending", "5"]
         for words, named in [
                 (["plan", "--pending", "5"], "--max-delay is required"),
+                (["plan", "--foo"], "not expected: --foo"), (["plan", "extra"], "expected: extra"),
+                (["delete", "--foo"], "not expected: --foo"),
                 (["plan", "--max-delay", "1x", "--pending", "5"], "--max-delay: '1x' is not a dur"),
                 (["plan", "--max-delay", "0", "--pending", "5"],
                  "--max-delay: 0 is out of range (1ms to 36500d)"),

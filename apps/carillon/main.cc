@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
@@ -24,6 +25,11 @@ constexpr const char* kFooter =
 
 /// Says what is wrong with the command line; returns the exit status.
 int refuse(const CLI::App& program, const CLI::ParseError& error) {
+  // Of a word that it does not know and one that is missing, CLI11 tells the latter.
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const std::vector<std::string> unknown = program.remaining(true);
+    if (!unknown.empty()) return refuse(program, CLI::ExtrasError(program.get_name(), unknown));
+  }
   std::string name = "carillon";
   for (const CLI::App* verb : program.get_subcommands()) name += " " + verb->get_name();
   carillon::app::print_error(

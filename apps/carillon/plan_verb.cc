@@ -17,6 +17,7 @@
 #include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "apps/carillon/wheel_plan.h"
+#include "carillon/wheel/pooled_wheel.h"
 
 namespace carillon::app {
 namespace {
@@ -72,6 +73,11 @@ std::string size_in_words(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", size, size < 99.5 && unit > 0 ? 1 : 0, kNames[unit]);
 }
 
+/// Rounded up to a tenth, so that it may be given as the slack.
+std::string percent_above(double part) {
+  return fmt::format("{:g}", std::ceil(part * 1000 - 1e-6) / 10);
+}
+
 std::string counted(std::uint64_t number, const char* noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
@@ -102,18 +108,22 @@ std::string why(const WheelPlan& plan, const PlanChoice& choice) {
       }
       return fmt::format(
           "Nothing cascades, whatever the distance: for timeouts that hardly ever come. A timer of "
-          "{} may be {} late ({:.1f}%); up to {} of delay it is exact to the tick.",
-          longest, short_span(choice.late_by),
-          100 * static_cast<double>(choice.late_by.count()) /
-              static_cast<double>(request.max_delay.count()),
+          "{} may be {} late: a tick, and at most {}% of its delay (--slack); up to {} of delay "
+          "it "
+          "is exact to the tick.",
+          longest, short_span(choice.late_by), percent_above(plan.lateness(choice)),
           span_in_words(request.tick * 64));
     case PlanKind::kPooled:
       return fmt::format(
-          "Handles instead of hooks; hierarchical, with 256 slots a level. To cancel or to "
-          "postpone "
-          "writes to the timer in its pool and to no neighbour: the better the more timers, from "
-          "about {} on, and the more of them are cancelled.",
-          kManyTimers);
+                 "Handles instead of hooks; hierarchical, with 256 slots a level. To cancel or to "
+                 "postpone writes to the timer in its pool and to no neighbour: the better the "
+                 "more timers, from about {} on, and the more of them are cancelled.",
+                 kManyTimers) +
+             (request.pending <= PooledWheel<>::kDefaultMaxSize
+                  ? std::string()
+                  : fmt::format(" Construct it with a max_size of {} at least: unless told, it "
+                                "takes no more than {}.",
+                                request.pending, PooledWheel<>::kDefaultMaxSize));
     case PlanKind::kHeap:
       return fmt::format(
           "In strict order, to the clock and not to a tick. But what comes or goes moves up to {} "

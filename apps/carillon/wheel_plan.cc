@@ -102,9 +102,11 @@ std::pair<PlanKind, PlanReason> choose(const WheelPlan& plan) {
   if (hashed.rounds == 0 && hashed.slots <= kMostPlannedSlots) {
     return {PlanKind::kHashed, PlanReason::kOneTurn};
   }
-  const double late = static_cast<double>((coarse.late_by - plan.request.tick).count()) /
-                      static_cast<double>(plan.request.max_delay.count());
-  if (plan.request.slack >= late) return {PlanKind::kCoarse, PlanReason::kMayBeLate};
+  // Percents of one decimal are no binary fractions.
+  constexpr double kRounding = 1e-9;
+  if (plan.request.slack + kRounding >= plan.lateness(coarse)) {
+    return {PlanKind::kCoarse, PlanReason::kMayBeLate};
+  }
   if (plan.request.pending >= kManyTimers) return {PlanKind::kPooled, PlanReason::kMany};
   return {PlanKind::kHierarchical, PlanReason::kAnyDistance};
 }

@@ -76,6 +76,11 @@ struct WheelPlan {
   PlanKind best = PlanKind::kHierarchical;
   PlanReason reason = PlanReason::kAnyDistance;
 
+  /// What the longest delay may be late beyond a tick, as a part of it: what the slack must allow.
+  [[nodiscard]] double lateness(const PlanChoice& choice) const {
+    const Span beyond = choice.late_by - request.tick;
+    return static_cast<double>(beyond.count()) / static_cast<double>(request.max_delay.count());
+  }
   [[nodiscard]] const PlanChoice& operator[](PlanKind kind) const {
     return choices[static_cast<std::size_t>(kind)];
   }
