@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <type_traits>
 
 #include "carillon/base/random.h"
 #include "carillon/wheel/wheel_fixture.h"
