@@ -2,30 +2,53 @@
 #include "bench/blocks/probe.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "bench/common/process.h"
 
 namespace carillon::bench {
+namespace {
 
-RunQueueWait::RunQueueWait() : fd_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
-
-RunQueueWait::~RunQueueWait() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-// "time on a CPU, time waiting for one, times on one"
-std::int64_t RunQueueWait::ns() const {
+// "time on a CPU, time waiting for one, times on one"; 0 once the thread has ended.
+std::int64_t waited_ns(int fd) {
   char text[96];
-  const ssize_t size = fd_ < 0 ? -1 : ::pread(fd_, text, sizeof text - 1, 0);
+  const ssize_t size = ::pread(fd, text, sizeof text - 1, 0);
   if (size <= 0) return 0;
   text[size] = '\0';
   char* rest = nullptr;
   static_cast<void>(std::strtoll(text, &rest, 10));
   return std::strtoll(rest, nullptr, 10);
+}
+
+}  // namespace
+
+RunQueueWaits::RunQueueWaits() {
+  for (const auto& [id, use] : thread_uses()) {
+    const std::string file = fmt::format("/proc/self/task/{}/schedstat", id);
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) threads_.push_back({fd, 0});
+  }
+}
+
+RunQueueWaits::~RunQueueWaits() {
+  for (const Thread& thread : threads_) ::close(thread.fd);
+}
+
+void RunQueueWaits::begin() {
+  for (Thread& thread : threads_) thread.before = waited_ns(thread.fd);
+}
+
+std::int64_t RunQueueWaits::longest_ns() const {
+  std::int64_t longest = 0;
+  for (const Thread& thread : threads_) {
+    longest = std::max(longest, waited_ns(thread.fd) - thread.before);
+  }
+  return longest;
 }
 
 void LongestDelay::add(std::int64_t ns, std::int64_t waited_for_cpu) {

@@ -5,25 +5,34 @@
 /// How long an operation takes of which one is not to take long.
 
 #include <cstdint>
+#include <vector>
 
 namespace carillon::bench {
 
-/// What the kernel says this thread has waited for a CPU, though it could run. To tell an operation
-/// that had to wait for another from one whose thread had no CPU, which is no block's doing on a
+/// What the kernel says each thread of this process has waited for a CPU, though it could run. To
+/// tell an operation that had to wait for the work of another thread from one that had to wait
+/// because its own thread, or the one that held a lock, had no CPU, which is no block's doing on a
 /// machine with more threads than cores.
 ///
-/// Threads: of the thread that made it. Without schedstat in the kernel it is 0.
-class RunQueueWait {
+/// Lifetime: of the threads that live when it is made. Without schedstat in the kernel it is 0.
+class RunQueueWaits {
  public:
-  RunQueueWait();
-  ~RunQueueWait();
-  RunQueueWait(const RunQueueWait&) = delete;
-  RunQueueWait& operator=(const RunQueueWait&) = delete;
+  RunQueueWaits();
+  ~RunQueueWaits();
+  RunQueueWaits(const RunQueueWaits&) = delete;
+  RunQueueWaits& operator=(const RunQueueWaits&) = delete;
 
-  [[nodiscard]] std::int64_t ns() const;
+  /// Remembers where all stand.
+  void begin();
+  /// The longest that any of them has waited since begin().
+  [[nodiscard]] std::int64_t longest_ns() const;
 
  private:
-  int fd_;
+  struct Thread {
+    int fd;
+    std::int64_t before;
+  };
+  std::vector<Thread> threads_;
 };
 
 /// The longest of many operations.
@@ -41,18 +50,18 @@ class LongestDelay {
   void add(std::int64_t ns, std::int64_t waited_for_cpu);
   [[nodiscard]] static std::int64_t now();
 
-  RunQueueWait wait_;
+  RunQueueWaits waits_;
   std::int64_t longest_ = 0;
   std::int64_t with_cpu_ = 0;
 };
 
 template <class F>
 void LongestDelay::time(F&& operation) {
-  const std::int64_t waited = wait_.ns();
+  waits_.begin();
   const std::int64_t begin = now();
   operation();
   const std::int64_t end = now();
-  add(end - begin, wait_.ns() - waited);
+  add(end - begin, waits_.longest_ns());
 }
 
 }  // namespace carillon::bench
