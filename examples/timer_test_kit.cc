@@ -18,8 +18,8 @@ class Session {
   [[nodiscard]] bool open() const { return open_; }
 
  private:
-  bool open_ = true;
-  carillon::ScopedTimer idle_;  // cancelled with its owner
+  bool open_ = true;            // callbacks run on this thread here; otherwise std::atomic<bool>
+  carillon::ScopedTimer idle_;  // cancelled with its owner; the last member, so the first to go
 };
 
 int main() {

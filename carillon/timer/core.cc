@@ -129,6 +129,7 @@ Core& Core::open(TimerOptions&& options) {
   core->wake_before.store(kAlways);
   core->quit.store(false);
   core->paused.store(false);
+  core->no_room.store(false);
   core->fd.store(-1);
   core->stage.store(kOpen);
   core->wakeups.store(0);
@@ -156,15 +157,16 @@ Core& Core::open(TimerOptions&& options) {
 }
 
 void Core::abandon() noexcept {
+  // The descriptors are shared with the parent, whose timers are not to be set from here: also
+  // those that a core without a Timer keeps for the next one.
+  fd.store(-1);
+  kept_fds = {-1, -1};
   if (!life) {
     return;
   }
   quit.store(true);
   stage.store(kAbandoned);
   wake_before.store(kNever);
-  fd.store(-1);
-  // The descriptors are shared with the parent, whose timers are not to be set from here.
-  kept_fds = {-1, -1};
   for (Shard& shard : shards) {
     shard.mutex.reset();
     const SpinLockHold hold(shard.mutex);
@@ -209,6 +211,22 @@ Instant Core::instant_of(WallTime at) const noexcept {
   return saturating_add(now(), Span(wait));
 }
 
+Instant Core::instant_of_steady(Instant at) const noexcept {
+  const bool boot_clock =
+      clock_kind != ClockKind::kSteady &&
+      (custom_clock == nullptr || dynamic_cast<const BootClock*>(custom_clock) != nullptr);
+  if (!boot_clock || at == Instant::max()) {
+    return at;
+  }
+  // The Timer's clock is read last, as above.
+  const Span::rep steady = SteadyClock().now().time_since_epoch().count();
+  Span::rep wait = 0;
+  if (__builtin_sub_overflow(at.time_since_epoch().count(), steady, &wait)) {
+    return Instant{};
+  }
+  return saturating_add(now(), Span(wait));
+}
+
 std::size_t Core::take_credit() noexcept {
   constexpr std::size_t kLump = 64;
   std::size_t left = credit.load(std::memory_order_relaxed);
@@ -226,9 +244,16 @@ std::vector<UnfiredTimer> Core::stop() {
   std::vector<UnfiredTimer> unfired;
   std::uint32_t expected = kOpen;
   if (!stage.compare_exchange_strong(expected, kStopping)) {
-    // Somebody stops it, and may wait for the callback that this is in.
-    while (!in_callback() && stage.load() == kStopping) {
+    // Somebody stops it, or has; and may wait for the callback that this is in.
+    if (in_callback()) {
+      return unfired;
+    }
+    while (stage.load() == kStopping) {
       futex_wait(stage, kStopping);
+    }
+    // Who stopped it may have been in a callback, and have waited for none.
+    if (stage.load() == kStopped) {
+      await_callbacks();
     }
     return unfired;
   }
@@ -249,6 +274,7 @@ std::vector<UnfiredTimer> Core::stop() {
     driver = std::move(life->driver);
   }
   if (driver.get_id() == std::this_thread::get_id()) {
+    life->driver_detached.store(true);
     driver.detach();
   } else if (driver.joinable()) {
     driver.join();
@@ -296,6 +322,18 @@ void Core::await_idle() noexcept {
   awaiting.fetch_sub(1);
 }
 
+void Core::await_room() noexcept {
+  asleep.store(1);
+  for (;;) {
+    const std::uint32_t seen = epoch.load();
+    if (!no_room.load() || paused.load() || quit.load()) {
+      break;
+    }
+    futex_wait(epoch, seen);
+  }
+  asleep.store(0);
+}
+
 std::vector<UnfiredTimer> Core::drain(Span at_most) {
   if (!in_callback() && stage.load() == kOpen) {
     const Instant until = saturating_add(SteadyClock().now(), at_most);
@@ -324,9 +362,9 @@ void Core::release() noexcept {
   if (stage.load() == kAbandoned) {
     return;
   }
-  // Its threads are joined here, at the end; unless the driver still needs it.
+  // Its threads are joined here, at the end; unless the driver may still be in it.
   std::shared_ptr<Executor> executor;
-  if (life->driver_id != std::this_thread::get_id()) {
+  if (life->driver_id != std::this_thread::get_id() && !life->driver_detached.load()) {
     executor = std::move(life->executor);
   }
   {

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "carillon/base/check.h"
 #include "carillon/timer/internal/core.h"
 #include "carillon/timer/manual_driver.h"
 
@@ -70,15 +71,17 @@ void Core::wake_for(Tick deadline) noexcept {
 }
 
 void Core::ensure_started() {
-  if (custom_clock != nullptr) {
-    return;
-  }
   const std::lock_guard<std::mutex> lock(life->mutex);
   if (life->stopped || life->driver.joinable()) {
     return;
   }
   if (!life->executor) {
     life->executor = std::make_shared<ThreadPoolExecutor>(life->options.pool);
+  }
+  // Here its failure can be told; later there is nobody to tell it.
+  life->executor->prepare();
+  if (custom_clock != nullptr) {
+    return;
   }
   holds.fetch_add(1);
   try {
@@ -133,6 +136,8 @@ void Core::drive() noexcept {
       }
     } catch (const std::bad_alloc&) {
       until = present + 1;  // Nothing is lost; perhaps there is memory then.
+    } catch (const std::system_error&) {
+      until = present + 1;  // Of the executor; perhaps it can start a thread then.
     }
     publish(next);
     sleep_until(until, epoch_seen);
@@ -142,9 +147,10 @@ void Core::drive() noexcept {
 }
 
 void Core::poll(Instant now) {
+  CARILLON_CHECK(!in_callback(), "poll() in a callback of the same Timer");
   life->driver_id = std::this_thread::get_id();
   holds.fetch_add(1);
-  const std::uint32_t epoch_seen = epoch.load();
+  std::uint32_t epoch_seen = epoch.load();
   wake_before.store(kAlways);
   Tick next = kAlways;
   try {
@@ -152,6 +158,13 @@ void Core::poll(Instant now) {
   } catch (...) {
     drop_hold();
     throw;
+  }
+  if (epoch.load() != epoch_seen && next != kNever) {
+    // Mostly by callbacks that ran in this, and have scheduled something: it is found by another
+    // look, and is no reason to be polled again.
+    epoch_seen = epoch.load();
+    wake_before.store(kAlways);
+    next = paused.load() ? kNever : first_due().value_or(kLastTick);
   }
   if (manual == nullptr) {
     wake_before.store(next);
@@ -214,7 +227,7 @@ std::optional<Tick> Core::first_due() {
     return std::nullopt;
   }
   if (!life->batch.empty()) {
-    return 0;
+    return no_room.load() ? std::nullopt : std::optional<Tick>(0);
   }
   std::optional<Tick> first;
   for (std::size_t i = 0; i < all_shards; ++i) {
@@ -231,12 +244,21 @@ bool Core::hand_over() {
   TimerLife& mine = *life;
   while (mine.handed_over < mine.batch.size()) {
     const std::span<Firing> rest = std::span(mine.batch).subspan(mine.handed_over);
-    const std::size_t taken = mine.executor->try_execute(rest, *this);
+    // Before it is asked: it may say that there is room again before it has answered.
+    no_room.store(true);
+    std::size_t taken = 0;
+    try {
+      taken = mine.executor->try_execute(rest, *this);
+    } catch (...) {
+      no_room.store(false);
+      throw;
+    }
     mine.handed_over += taken;
     if (taken < rest.size()) {
       executor_full.fetch_add(1, std::memory_order_relaxed);
       return false;
     }
+    no_room.store(false);
   }
   mine.batch.clear();
   mine.handed_over = 0;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,18 +30,25 @@ class ThreadPoolExecutor::Pool {
     options_.threads = std::max(1U, options_.threads);
   }
 
-  // Starts the threads, if that has not been done. They share `self`.
-  void start(const std::shared_ptr<Pool>& self) {
-    if (started_.load(std::memory_order_acquire)) {
+  // Has `wanted` threads run. They share `self`. Throws std::system_error if not even one does.
+  void start(const std::shared_ptr<Pool>& self, unsigned wanted) {
+    if (started_.load(std::memory_order_acquire) >= wanted) {
       return;
     }
     const std::lock_guard<std::mutex> lock(mutex_);
-    while (threads_.size() < options_.threads) {
-      threads_.reserve(options_.threads);
-      threads_.emplace_back([self] { self->work(); });
+    threads_.reserve(options_.threads);
+    try {
+      while (threads_.size() < wanted) {
+        threads_.emplace_back([self] { self->work(); });
+      }
+    } catch (const std::system_error&) {
+      if (threads_.empty()) {
+        throw;
+      }
     }
-    started_.store(true, std::memory_order_release);
+    started_.store(static_cast<unsigned>(threads_.size()), std::memory_order_release);
   }
+  void start_all(const std::shared_ptr<Pool>& self) { start(self, options_.threads); }
 
   std::size_t push(std::span<Firing> firings, RoomListener& listener) {
     std::size_t count = 0;
@@ -188,7 +196,7 @@ class ThreadPoolExecutor::Pool {
   alignas(64) std::atomic<std::size_t> head_{0};
   alignas(64) std::atomic<std::uint32_t> wake_word_{0};
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<bool> started_{false};
+  std::atomic<unsigned> started_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> listening_{false};
 
@@ -206,8 +214,10 @@ ThreadPoolExecutor::ThreadPoolExecutor(ThreadPoolOptions options)
 
 ThreadPoolExecutor::~ThreadPoolExecutor() { pool_->stop(true); }
 
+void ThreadPoolExecutor::prepare() { pool_->start(pool_, 1); }
+
 std::size_t ThreadPoolExecutor::try_execute(std::span<Firing> firings, RoomListener& listener) {
-  pool_->start(pool_);
+  pool_->start_all(pool_);
   return pool_->push(firings, listener);
 }
 

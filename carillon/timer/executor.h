@@ -90,11 +90,19 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
+  /// Called by the thread that schedules the first timer, before that is scheduled; perhaps again,
+  /// and by several threads at a time. What it throws goes to who schedules, and nothing is
+  /// scheduled: for executors that cannot run anything without a thread or a connection.
+  virtual void prepare() {}
+
   /// Takes as many of `firings` as there is room for, from the front, and answers how many: those
   /// have been moved from, or called. It should not block, since no other timer expires meanwhile.
   ///
   /// If that is fewer than all, it calls `listener.on_room()` once when there is room again, at
   /// once if that is so already; until then the Timer hands over nothing more.
+  ///
+  /// Throws nothing but std::bad_alloc and std::system_error, and before it has taken any: the
+  /// driver tries again a tick later, poll() throws them on. Anything else stops the program.
   [[nodiscard]] virtual std::size_t try_execute(std::span<Firing> firings,
                                                 RoomListener& listener) = 0;
 };
@@ -111,7 +119,9 @@ struct ThreadPoolOptions {
 
 /// A small pool of threads with a bounded queue; begins callbacks in the order handed over.
 ///
-/// Threads:   safe. The threads are started by the first callback.
+/// Threads:   safe. One thread is started with the first timer, the others by the first callback.
+/// Errors:    prepare() throws std::system_error if no thread can be started. As long as there is
+///            one, those that cannot be started are done without, and tried again.
 /// Lifetime:  the destructor waits for the callbacks that have begun, but for one that it is called
 ///            from, and drops the others.
 /// Cost:      a callback passes through a lock-free queue; a thread that has nothing to do sleeps,
@@ -124,6 +134,7 @@ class ThreadPoolExecutor final : public Executor {
   ThreadPoolExecutor(const ThreadPoolExecutor&) = delete;
   ThreadPoolExecutor& operator=(const ThreadPoolExecutor&) = delete;
 
+  void prepare() override;
   [[nodiscard]] std::size_t try_execute(std::span<Firing> firings, RoomListener& listener) override;
 
  private:
@@ -137,6 +148,31 @@ class ThreadPoolExecutor final : public Executor {
 
 namespace internal {
 
+template <class R, class A>
+std::type_identity<A> argument_of(R (*)(A));
+template <class R, class C, class A>
+std::type_identity<A> argument_of(R (C::*)(A));
+template <class R, class C, class A>
+std::type_identity<A> argument_of(R (C::*)(A) const);
+
+// Is a Firing to be wrapped so that it can be copied? Yes, if F names a parameter that can be
+// copied, as std::function can: that takes a Firing as far as its declaration says, and then does
+// not compile.
+template <class F>
+constexpr bool wants_copyable() {
+  if constexpr (!std::is_invocable_v<F&, Firing>) {
+    return true;
+  } else if constexpr (requires { argument_of(&F::operator()); }) {
+    using Argument = typename decltype(argument_of(&F::operator()))::type;
+    return std::is_copy_constructible_v<std::remove_cvref_t<Argument>>;
+  } else if constexpr (requires(F f) { argument_of(f); }) {
+    using Argument = typename decltype(argument_of(std::declval<F>()))::type;
+    return std::is_copy_constructible_v<std::remove_cvref_t<Argument>>;
+  } else {
+    return false;
+  }
+}
+
 template <class F>
 class FunctionExecutor final : public Executor {
  public:
@@ -144,10 +180,9 @@ class FunctionExecutor final : public Executor {
 
   [[nodiscard]] std::size_t try_execute(std::span<Firing> firings, RoomListener&) override {
     for (Firing& firing : firings) {
-      if constexpr (std::is_invocable_v<F&, Firing>) {
+      if constexpr (!wants_copyable<F>()) {
         function_(std::move(firing));
       } else {
-        // For those who copy what they are given, as std::function does.
         function_([shared = std::make_shared<Firing>(std::move(firing))] { (*shared)(); });
       }
     }
@@ -165,8 +200,9 @@ class FunctionExecutor final : public Executor {
 ///     function_executor([&io](auto&& callback) { asio::post(io, std::move(callback)); })
 ///     function_executor([&](std::function<void()> callback) { queue.push(std::move(callback)); })
 ///
-/// `f` takes a Firing if it can; otherwise a callable that can be copied, which costs an
-/// allocation.
+/// `f` is given a Firing, which is moved and not copied. If the type of its parameter can be copied
+/// (as std::function), or takes no Firing, it is given a callable that can be copied, which costs
+/// an allocation. A generic function (auto) is given a Firing.
 /// Threads: as Executor: `f` is called from the driver of each timer.
 /// Errors:  what `f` throws stops the program. It cannot refuse: bound the queue yourself, or
 ///          derive from Executor.

@@ -83,6 +83,7 @@ void ManualDriver::advance_to(Instant to) {
     for_each([&](internal::Core& core) {
       core.poll(now());
       core.await_idle();
+      core.await_room();
     });
   }
   state_->clock.advance_to(std::max(to, now()));

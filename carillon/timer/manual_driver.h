@@ -29,7 +29,8 @@ struct Core;
 ///            stops the program. The rest: any.
 /// Lifetime:  must outlive the Timers that it drives.
 /// Callbacks: run inside advance(); or on the executor of the Timer, if that has one. Then
-///            advance() waits for all of them before it moves the clock on.
+///            advance() waits for all of them before it moves the clock on, and if the executor is
+///            full, until it has room: so whatever runs them must not be the thread that advances.
 ///
 /// Example:
 ///     ManualDriver time;

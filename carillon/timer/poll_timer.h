@@ -16,7 +16,8 @@ namespace carillon {
 /// executor, which is inline_executor() unless another is given: inside poll().
 ///
 /// Time:    as Timer, if poll() is called at next_deadline(); as late as that is, otherwise.
-/// Threads: poll() and next_deadline() from one thread at a time, and not from a callback.
+/// Threads: poll() and next_deadline() from one thread at a time, and not from a callback; poll()
+///          in one is a bug, and stops the program.
 ///
 /// Example:
 ///     carillon::PollTimer timer;
@@ -35,7 +36,8 @@ class PollTimer : public Timer {
   void poll(Instant now);
 
   /// When to poll next: the earliest deadline, rounded up to the tick. Nothing: not before
-  /// something is scheduled.
+  /// something is scheduled; or, if something is due that the executor had no room for, not before
+  /// that has room. For both, fd() wakes who waits.
   [[nodiscard]] std::optional<Instant> next_deadline();
 
   /// For a loop that waits for descriptors (epoll, poll, io_uring): readable when poll() should be

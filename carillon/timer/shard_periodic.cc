@@ -186,7 +186,8 @@ TimerHandle Shard::schedule_keyed(const std::string& key, Span delay, const Inst
       // What replaces another needs no more room than that had.
       const auto before_it = keys.find(key);
       const bool in_its_place =
-          wheel && before_it != keys.end() && wheel->contains(before_it->second.timer);
+          wheel && before_it != keys.end() &&
+          state_locked(Kind::kOnce, before_it->second.timer) == TimerState::kPending;
       if (wheel && (!core->limited || credit != 0 || in_its_place)) {
         const auto [place, is_new] = keys.try_emplace(key);
         KeyEntry& entry = place->second;
@@ -204,7 +205,8 @@ TimerHandle Shard::schedule_keyed(const std::string& key, Span delay, const Inst
           throw;
         }
         const WheelHandle before = std::exchange(entry.timer, timer);
-        ++scheduled;
+        // Below zero for the moment, if it has no room but that of the one before.
+        const bool on_credit = core->limited && credit == 0;
         credit -= core->limited ? 1 : 0;
         if (before) {
           // The entry says that it is the new one's; so forget_key() leaves it.
@@ -216,6 +218,15 @@ TimerHandle Shard::schedule_keyed(const std::string& key, Span delay, const Inst
             cancel_elsewhere(Kind::kOnce, before, replaced);
           }
         }
+        if (on_credit && !replaced) {
+          // It has begun a moment ago: so there is room, or will be at once, but not in this shard.
+          ++credit;
+          entry.timer = before;
+          node = std::move(wheel->payload(timer)->target<KeyedRef>()->node);
+          wheel->cancel(timer);
+          continue;
+        }
+        ++scheduled;
         const std::uint32_t in_life = life;
         hold.release();
         core->note_deadline(deadline);

@@ -150,7 +150,7 @@ class NodeCallback {
 
 // When a wait ends: a span from when it begins, or a time.
 struct WaitLimit {
-  enum class Kind : std::uint8_t { kAfter, kAt, kDate };
+  enum class Kind : std::uint8_t { kAfter, kAt, kSteady, kDate };
 
   Kind kind = Kind::kAfter;
   Span::rep nanos = 0;
@@ -159,6 +159,8 @@ struct WaitLimit {
     switch (kind) {
       case Kind::kAfter: return timer.after(Span(nanos), std::move(callback));
       case Kind::kAt: return timer.at(Instant(Span(nanos)), std::move(callback));
+      case Kind::kSteady:
+        return timer.at(std::chrono::steady_clock::time_point(Span(nanos)), std::move(callback));
       case Kind::kDate: break;
     }
     return timer.at(WallTime(Span(nanos)), std::move(callback));
@@ -172,8 +174,11 @@ template <class Timeline, class Duration>
   static_assert(kDate || std::is_same_v<Timeline, MonotonicTimeline> ||
                     std::is_same_v<Timeline, std::chrono::steady_clock>,
                 "an Instant, a time of steady_clock, or of system_clock");
-  return {kDate ? WaitLimit::Kind::kDate : WaitLimit::Kind::kAt,
-          to_span(at.time_since_epoch()).count()};
+  constexpr bool kSteady = std::is_same_v<Timeline, std::chrono::steady_clock>;
+  constexpr WaitLimit::Kind kKind = kDate     ? WaitLimit::Kind::kDate
+                                    : kSteady ? WaitLimit::Kind::kSteady
+                                              : WaitLimit::Kind::kAt;
+  return {kKind, to_span(at.time_since_epoch()).count()};
 }
 
 class SleepNode : public WaitNode {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "carillon/base/check.h"
 #include "carillon/timer/internal/core.h"
 #include "carillon/timer/poll_timer.h"
 
@@ -30,15 +31,31 @@ Timer::~Timer() {
   core_->release();
 }
 
+namespace {
+
+// Here, where the one who is wrong can be seen in a stack trace.
+void check(const TimerCallback& callback) {
+  CARILLON_CHECK(static_cast<bool>(callback), "an empty callback was scheduled");
+}
+
+}  // namespace
+
 TimerHandle Timer::schedule_after(Span delay, TimerCallback&& callback) {
+  check(callback);
   return core_->home_shard().schedule(delay, nullptr, std::move(callback));
 }
 
 TimerHandle Timer::at(Instant deadline, TimerCallback callback) {
+  check(callback);
   return core_->home_shard().schedule(Span::zero(), &deadline, std::move(callback));
 }
 
+TimerHandle Timer::at(std::chrono::steady_clock::time_point deadline, TimerCallback callback) {
+  return at(core_->instant_of_steady(Instant(deadline.time_since_epoch())), std::move(callback));
+}
+
 TimerHandle Timer::at(WallTime deadline, TimerCallback callback) {
+  check(callback);
   if (core_->clock_kind != ClockKind::kWall) {
     core_->home_shard().note_rejected();
     return internal::Core::refuse(Refusal::kNoCalendar);
@@ -47,6 +64,7 @@ TimerHandle Timer::at(WallTime deadline, TimerCallback callback) {
 }
 
 TimerHandle Timer::schedule_every(Span period, TimerCallback&& callback, Repeat repeat) {
+  check(callback);
   return core_->home_shard().schedule_every(period, std::move(callback), repeat);
 }
 
@@ -145,6 +163,7 @@ KeyedTimer Timer::keyed_as(std::string key) {
 
 TimerHandle KeyedTimer::schedule(Span delay, const Instant* at, TimerCallback&& callback,
                                  const std::uint64_t* generation) {
+  check(callback);
   return shard_->schedule_keyed(key_, delay, at, std::move(callback), generation);
 }
 

@@ -86,18 +86,21 @@ class Sleep;
 /// Threads:   safe. Each function may be called from any thread, and from a callback.
 /// Lifetime:  the Timer owns what is pending. The destructor cancels that, waits for callbacks that
 ///            are running, and returns; then no callback runs, and all of them are destroyed. In a
-///            callback of this very Timer, it may be called too, and then waits for none. Handles
-///            may outlive the Timer. Not movable.
+///            callback of this very Timer, it may be called too, and then waits for none. No other
+///            function of the Timer may run beside its destructor, nor after it: only handles may
+///            be used then, from any thread. Not movable.
 /// Callbacks: run on the executor, many at a time if that has many threads. They may schedule,
 ///            cancel, reschedule anything, stop and destroy the Timer. What they throw goes to
 ///            TimerOptions::on_exception, and the Timer lives on.
 /// Errors:    what is not taken answers a null handle, which says why (Refusal); the callback is
 ///            destroyed then. Throws std::bad_alloc if memory cannot be had, and std::system_error
-///            if the driver's thread cannot be started; nothing is scheduled then.
+///            if the driver's thread cannot be started, or not one of the pool's; nothing is
+///            scheduled then. To schedule an empty callback is a bug, and stops the program.
 /// Fork:      the driver does not exist in the child. There, a Timer of the parent refuses, its
 ///            handles name nothing, its destructor returns at once; what was pending leaks.
 /// Cost:      schedule, cancel, reschedule: O(1), whatever is pending. Memory: 64 bytes a pending
-///            timer, if its callback has at most 24 bytes; larger ones are allocated.
+///            timer, if its callback has at most 24 bytes; larger ones are allocated. What the
+///            wheels have needed at their fullest is used again, and given back by stop().
 class Timer {
  public:
   /// With the default of each option.
@@ -119,11 +122,11 @@ class Timer {
   /// Runs `callback` once, at a point in time of the Timer's clock, or at the next tick if that has
   /// passed.
   TimerHandle at(Instant deadline, TimerCallback callback);
-  /// The same; for ClockKind::kSteady, whose clock it is.
-  TimerHandle at(std::chrono::steady_clock::time_point deadline, TimerCallback callback) {
-    return at(Instant(std::chrono::duration_cast<Span>(deadline.time_since_epoch())),
-              std::move(callback));
-  }
+  /// The same for a time of ClockKind::kSteady's clock. A Timer with kBoot or kWall takes it for as
+  /// long from now as it is then, so a suspension of the machine counts from now on. A clock that
+  /// is not the system's (ManualDriver, TimerOptions::custom_clock) is taken to be this one: the
+  /// time counts on that, and is not to be made from steady_clock::now().
+  TimerHandle at(std::chrono::steady_clock::time_point deadline, TimerCallback callback);
 
   /// Runs `callback` once, at a time of the calendar, and follows that when it is set. Only with
   /// ClockKind::kWall; otherwise refused (Refusal::kNoCalendar). When the calendar is set, the cost
@@ -134,7 +137,19 @@ class Timer {
   /// a tick is a tick.
   ///
   /// It goes on until it is cancelled, which it may do itself: that answers kRunning, and it does
-  /// not run again. It is one timer with one handle, however often it has run.
+  /// not run again. It is one timer with one handle, however often it has run. The first run may
+  /// begin before this has returned, on another thread: so what it finds of the handle has to be
+  /// guarded,
+  ///
+  ///     std::mutex mutex;
+  ///     TimerHandle poll;
+  ///     const std::lock_guard lock(mutex);
+  ///     poll = timer.every(10s, [&] {
+  ///       if (arrived()) {
+  ///         const std::lock_guard lock(mutex);
+  ///         poll.cancel();
+  ///       }
+  ///     });
   template <class Rep, class Period>
   TimerHandle every(std::chrono::duration<Rep, Period> period, TimerCallback callback,
                     Repeat repeat = Repeat::kSkip) {
@@ -160,8 +175,10 @@ class Timer {
   /// The length of a tick.
   [[nodiscard]] Span tick() const noexcept;
 
-  /// Timers that wait, for their deadline or for a thread to run on. Exact; takes each shard's
-  /// lock.
+  /// Timers that wait, for their deadline or for a thread to run on. Takes each shard's lock, one
+  /// after the other: a sum of exact numbers, but not of one instant. It is exact when nobody else
+  /// schedules, cancels or fires; otherwise it may count a timer that has gone and one that has
+  /// come since, and so be above TimerOptions::max_pending.
   [[nodiscard]] std::size_t pending() const noexcept;
   /// Cheap: takes each shard's lock for some additions.
   [[nodiscard]] TimerStats stats() const;
@@ -176,13 +193,14 @@ class Timer {
 
   /// Ends the Timer: cancels all that has not begun, and returns it, in the order of deadlines.
   /// What is scheduled from now on is refused (Refusal::kStopped). Waits for callbacks that are
-  /// running, unless called from one. A second call returns nothing. There is no restart.
+  /// running, unless called from one. A second call returns nothing; it waits for callbacks too,
+  /// unless called from one. There is no restart.
   std::vector<UnfiredTimer> stop();
 
   /// Refuses what is scheduled from now on, and lets what is pending fire at its time: until
   /// nothing is pending or running but periodic timers, or for `at_most`; then stops, and returns
-  /// what had not fired. In a callback it is stop(). A PollTimer must be polled by another thread
-  /// meanwhile.
+  /// what had not fired. In a callback it is stop(). `at_most` is real time, whatever the clock; a
+  /// PollTimer must be polled, and a ManualDriver advanced, by another thread meanwhile.
   std::vector<UnfiredTimer> drain(Span at_most);
 
  private:

@@ -179,7 +179,7 @@ class TimerHandle {
 ///
 ///     class Session {
 ///       ...
-///       carillon::ScopedTimer idle_{timer.after(30s, [this] { close(); })};
+///       carillon::ScopedTimer idle_{timer.after(30s, [this] { close(); })};  // the last member
 ///     };
 ///
 /// Its destructor cancels, and does not wait: if the callback has begun by then, on another thread,

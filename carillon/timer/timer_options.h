@@ -41,8 +41,9 @@ struct TimerOptions {
 
   ClockKind clock = ClockKind::kSteady;
 
-  /// Instead of a clock of the system, for a PollTimer or by ManualDriver::options(); a Timer with
-  /// a thread cannot sleep on it, so one that is given it has none. Must outlive the Timer.
+  /// Instead of a clock of the system. A thread cannot sleep on it, so a Timer that has one has no
+  /// thread: it is for a PollTimer, which is polled, and is set by ManualDriver::options(). A plain
+  /// Timer that is given one fires nothing. Must outlive the Timer.
   const Clock* custom_clock = nullptr;
   /// Instead of the system's calendar, with ClockKind::kWall. Must outlive the Timer.
   const Calendar* custom_calendar = nullptr;

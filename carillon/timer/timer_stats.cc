@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <charconv>
 
 namespace carillon {
 namespace {
@@ -26,8 +26,12 @@ std::string escaped(std::string_view text) {
 
 std::string seconds(Span span) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(span.count()) * 1e-9);
-  return text;
+  // Not printf(), which writes a comma where the locale has one.
+  constexpr int kDigits = 9;
+  const auto end =
+      std::to_chars(text, text + sizeof(text), static_cast<double>(span.count()) * 1e-9,
+                    std::chars_format::general, kDigits);
+  return {text, end.ptr};
 }
 
 class Exposition {

@@ -36,8 +36,10 @@ struct TimerHistogram {
 
 /// A snapshot. Counts are since the Timer was made.
 ///
-/// scheduled == pending + cancelled + fired. Each shard is read under its lock, so the counts are
-/// exact, also while others are at it: no timer is missed, none is counted twice, none is negative.
+/// scheduled == pending + cancelled + fired, also while others are at it: each shard is read under
+/// its lock, so within it no timer is missed, none is counted twice, none is negative. But the
+/// shards are read one after the other, so the sums are not of one instant, and `pending` may be
+/// more than there ever were at a time.
 /// Histograms are written without a lock, and may be behind by what is just being fired.
 struct TimerStats {
   /// Timers that wait, for their deadline or for a thread to run on.

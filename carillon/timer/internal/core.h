@@ -306,6 +306,8 @@ struct TimerLife {
   std::thread driver;
   std::thread::id driver_id;  // Set by that thread.
   bool stopped = false;
+  // It was stopped by a callback on the driver's thread, which may still be at work.
+  std::atomic<bool> driver_detached{false};
 
   // The driver's own.
   std::vector<Firing> batch;
@@ -363,6 +365,8 @@ struct Core final : RoomListener {
   [[nodiscard]] WallTime wall_now() const noexcept;
   // When `at` is, if the calendar is not set until then.
   [[nodiscard]] Instant instant_of(WallTime at) const noexcept;
+  // When it is `at` by the steady clock, if the machine is not suspended until then.
+  [[nodiscard]] Instant instant_of_steady(Instant at) const noexcept;
   // The tick at which `deadline` is due: rounded up, so never early.
   [[nodiscard]] Tick tick_of(Instant deadline) const noexcept {
     const auto nanos = deadline.time_since_epoch().count();
@@ -400,7 +404,9 @@ struct Core final : RoomListener {
   [[nodiscard]] Shard& home_shard() noexcept;
   // A timer has been put into a wheel.
   void note_deadline(Tick deadline) noexcept {
-    if (deadline < wake_before.load(std::memory_order_acquire)) [[unlikely]] {
+    // That of a timer that is practically never is not less than kAlways.
+    if (deadline < wake_before.load(std::memory_order_acquire) || deadline == kLastTick)
+        [[unlikely]] {
       wake_for(deadline);
     }
   }
@@ -417,13 +423,16 @@ struct Core final : RoomListener {
   Tick turn(Tick now);
   Tick hand_over_due(Tick now);
   // The earliest deadline; the first tick if something is handed over still; nothing if there is
-  // none, or it is paused. From the driver.
+  // none, or it is paused, or the executor has no room. From the driver.
   std::optional<Tick> first_due();
   // For a PollTimer: readable when it is to be polled. -1 if there is none.
   int poll_fd();
   // The driver looks at everything again.
   void wake() noexcept;
-  void on_room() noexcept override { wake(); }
+  void on_room() noexcept override {
+    no_room.store(false);
+    wake();
+  }
 
   // ---- firings
   static Firing make_firing(FiringRecord& record) noexcept { return Firing(&record); }
@@ -446,6 +455,8 @@ struct Core final : RoomListener {
   std::atomic<std::uint32_t> asleep{0};
   std::atomic<bool> quit{false};
   std::atomic<bool> paused{false};
+  // The executor had no room, and has not said since that it has.
+  std::atomic<bool> no_room{false};
   // A timerfd that wakes who polls it; -1: the driver sleeps on `epoch`. Kept for the next Timer.
   std::atomic<int> fd{-1};
   std::array<int, 2> kept_fds{-1, -1};
@@ -486,6 +497,8 @@ struct Core final : RoomListener {
   void drop_hold() noexcept;
   // Waits until all that was handed over has run; for a ManualDriver.
   void await_idle() noexcept;
+  // Waits until the executor that had no room has some, or it is paused or stopped; the same.
+  void await_room() noexcept;
   // In the child of a fork: it is no Timer any more, and its memory is lost.
   void abandon() noexcept;
   static void tell(const TimerOptions& options, std::string_view line) noexcept;
