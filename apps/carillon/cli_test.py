@@ -396,7 +396,8 @@ class Wheels(unittest.TestCase):
     def test_plan_says_when_the_pool_must_be_told_its_size(self):
         words = ["plan", "--max-delay", "36500d", "--pending"]
         out = " ".join(self.ask(*words, "1073741824")[1].split())
-        self.assertIn("max_size of 1073741824 at least: unless told, it takes no more than 67108864.",
+        self.assertIn("max_size of 1073741824 at least: unless told, it takes no more than "
+                      "67108864.", out)
                       out)
         self.assertNotIn("max_size", self.ask(*words, "67108864")[1])
 
