@@ -398,7 +398,6 @@ class Wheels(unittest.TestCase):
         out = " ".join(self.ask(*words, "1073741824")[1].split())
         self.assertIn("max_size of 1073741824 at least: unless told, it takes no more than "
                       "67108864.", out)
-                      out)
         self.assertNotIn("max_size", self.ask(*words, "67108864")[1])
 
     def test_a_story_says_nothing_that_its_options_change(self):
