@@ -57,7 +57,7 @@
 ///
 /// What it bets on: that most timers are cancelled or pushed back, and that the exact tick and the
 /// order within it matter. What it is bad at: a handful of timers (a small heap fits in a few cache
-/// lines, this is 22 KiB); a coarse slot that holds a million timers cascades at once, which takes
+/// lines, this is 21 KiB); a coarse slot that holds a million timers cascades at once, which takes
 /// milliseconds, whatever the budget; two crowded slots that take turns at being the first.
 ///
 /// Three properties that the code keeps, and the tests name:
@@ -85,7 +85,7 @@
 namespace carillon {
 
 /// A hierarchical wheel with the levels of `Levels` (levels.h); `HierarchicalWheel` is the usual
-/// one.
+/// one. Levels that have no name in this folder need hierarchical_wheel_impl.h.
 ///
 /// Time:      in ticks, absolute, told by advance(). Never early; exact to the tick at any
 ///            distance. While a sink runs, now() is the tick that is being expired, not yet the one
@@ -104,7 +104,7 @@ namespace carillon {
 ///            advance: O(expired + cascaded + levels), nothing for the length of the jump.
 ///            next_deadline: O(1); after the earliest has gone O(levels), amortised with cascading;
 ///            where two crowded slots take turns at being the first, O(sqrt(timers)), amortised.
-///            22 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.
+///            21 KiB for the wheel of 64 x 64 x ..., 32 bytes a timer.
 /// Limits:    none but the tick's 64 bits; at kLastTick itself there is no next tick, so what is
 ///            scheduled then expires at the next advance(kLastTick).
 ///

@@ -6,8 +6,28 @@
 /// unit in which every wheel counts time.
 ///
 /// A wheel never allocates: what waits in it is the user's own object, linked through the hook.
-/// Derive from WheelHook, or make it a member; the sink gets the hook back and finds the object
-/// from it.
+/// Derive from WheelHook, and the sink, which gets the hook back, finds the object by a cast. An
+/// object with several timeouts has a member for each, of a type that derives from it and points
+/// back:
+///
+///     struct Order;
+///     struct Timeout : carillon::WheelHook {
+///       Timeout(Order& o, void (Order::*f)()) : order(o), on_due(f) {}
+///       Order& order;
+///       void (Order::*on_due)();
+///     };
+///     struct Order {
+///       Timeout unpaid{*this, &Order::cancel};
+///       Timeout unsent{*this, &Order::remind};
+///       void cancel();
+///       void remind();
+///     };
+///     wheel.advance(now, [](carillon::WheelHook& hook) {
+///       auto& timeout = static_cast<Timeout&>(hook);
+///       (timeout.order.*timeout.on_due)();
+///     });
+///
+/// All hooks of one wheel are of one such type, or have a common base that tells them apart.
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 /// The vocabulary that all wheels share, as concepts, so that a timer, a broker, a test or a
 /// benchmark can take any of them.
 ///
-///     schedule(hook, deadline)  cancel(hook)  reschedule(hook, deadline)
+///     schedule(hook, deadline)  cancel(hook)  reschedule(hook, deadline)  postpone(hook, deadline)
 ///     advance(now, sink[, budget])  next_deadline()  now()  size()  clear()  for_each(fn)
 ///
 /// The time side (`TimeDriven`) is apart from the way a timer is named, because a wheel that keeps
