@@ -2,11 +2,11 @@
 #include "bench/blocks/probe.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "bench/common/process.h"
@@ -27,25 +27,26 @@ std::int64_t waited_ns(int fd) {
 
 }  // namespace
 
-RunQueueWaits::RunQueueWaits() {
-  for (const auto& [id, use] : thread_uses()) {
-    const std::string file = fmt::format("/proc/self/task/{}/schedstat", id);
-    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) threads_.push_back({fd, 0});
+void RunQueueWaits::refresh() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const std::string id = entry.path().filename();
+    if (threads_.contains(id)) continue;
+    const int fd = ::open((entry.path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) threads_[id] = {fd, 0};
   }
 }
 
 RunQueueWaits::~RunQueueWaits() {
-  for (const Thread& thread : threads_) ::close(thread.fd);
+  for (const auto& [id, thread] : threads_) ::close(thread.fd);
 }
 
 void RunQueueWaits::begin() {
-  for (Thread& thread : threads_) thread.before = waited_ns(thread.fd);
+  for (auto& [id, thread] : threads_) thread.before = waited_ns(thread.fd);
 }
 
 std::int64_t RunQueueWaits::longest_ns() const {
   std::int64_t longest = 0;
-  for (const Thread& thread : threads_) {
+  for (const auto& [id, thread] : threads_) {
     longest = std::max(longest, waited_ns(thread.fd) - thread.before);
   }
   return longest;

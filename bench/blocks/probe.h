@@ -5,7 +5,8 @@
 /// How long an operation takes of which one is not to take long.
 
 #include <cstdint>
-#include <vector>
+#include <map>
+#include <string>
 
 namespace carillon::bench {
 
@@ -14,14 +15,17 @@ namespace carillon::bench {
 /// because its own thread, or the one that held a lock, had no CPU, which is no block's doing on a
 /// machine with more threads than cores.
 ///
-/// Lifetime: of the threads that live when it is made. Without schedstat in the kernel it is 0.
+/// Lifetime: of the threads that live at the last refresh(). Without schedstat in the kernel it is
+///           0.
 class RunQueueWaits {
  public:
-  RunQueueWaits();
+  RunQueueWaits() { refresh(); }
   ~RunQueueWaits();
   RunQueueWaits(const RunQueueWaits&) = delete;
   RunQueueWaits& operator=(const RunQueueWaits&) = delete;
 
+  /// Looks for threads that are new: a pool begins with its first callback.
+  void refresh();
   /// Remembers where all stand.
   void begin();
   /// The longest that any of them has waited since begin().
@@ -32,7 +36,7 @@ class RunQueueWaits {
     int fd;
     std::int64_t before;
   };
-  std::vector<Thread> threads_;
+  std::map<std::string, Thread> threads_;
 };
 
 /// The longest of many operations.
@@ -41,6 +45,9 @@ class LongestDelay {
   /// Runs and times `operation`.
   template <class F>
   void time(F&& operation);
+
+  /// As RunQueueWaits::refresh(): to be called now and then.
+  void refresh() { waits_.refresh(); }
 
   [[nodiscard]] double ms() const { return static_cast<double>(longest_) / 1e6; }
   /// With what was waited for a CPU.

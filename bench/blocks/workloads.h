@@ -154,6 +154,7 @@ Measurement measure_herd(const Load& load) {
           delay.time([&] { well += subject.use(load.items + done % kOthers, done) ? 1U : 0U; });
           ++done;
         }
+        delay.refresh();
         sleep_seconds(50e-6);
       }
       require_equal("operations meanwhile that went well", done, well);
