@@ -92,7 +92,8 @@ class Executor {
 
   /// Called by the thread that schedules the first timer, before that is scheduled; perhaps again,
   /// and by several threads at a time. What it throws goes to who schedules, and nothing is
-  /// scheduled: for executors that cannot run anything without a thread or a connection.
+  /// scheduled: for executors that cannot run anything without a thread or a connection. A lock of
+  /// that Timer's is held: it must not use the Timer.
   virtual void prepare() {}
 
   /// Takes as many of `firings` as there is room for, from the front, and answers how many: those
