@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "carillon/wheel/internal/pool_core_impl.h"
+#include "carillon/wheel/pooled_wheel_impl.h"
 
 namespace carillon {
 

@@ -80,7 +80,7 @@ struct WheelHandle {
 /// The payload of timers that have none; takes no memory.
 struct NoPayload {};
 
-/// The geometry of a PooledWheel. Another one may derive from it.
+/// The geometry of a PooledWheel. Another one may derive from it; that needs pooled_wheel_impl.h.
 struct PooledShape {
   using Levels = PowerOfTwoLevels<8>;
   /// A chunk is 2^kChunkBits words of 4 bytes.

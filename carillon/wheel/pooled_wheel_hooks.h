@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "carillon/wheel/hook.h"
-#include "carillon/wheel/internal/pool_core_impl.h"
-#include "carillon/wheel/pooled_wheel.h"
+#include "carillon/wheel/pooled_wheel_impl.h"
 #include "carillon/wheel/wheel_like.h"
 
 namespace carillon {
