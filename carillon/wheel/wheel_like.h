@@ -54,6 +54,7 @@ concept WheelLike =
       { wheel.schedule(hook, tick) } noexcept -> std::same_as<bool>;
       { wheel.cancel(hook) } noexcept -> std::same_as<bool>;
       { wheel.reschedule(hook, tick) } noexcept -> std::same_as<bool>;
+      { wheel.postpone(hook, tick) } noexcept -> std::same_as<bool>;
       view.for_each(visit);
     };
 

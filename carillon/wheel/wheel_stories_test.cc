@@ -242,5 +242,37 @@ TYPED_TEST(UnitByUnit, LeapsToTheEdgeOfEverySlotOfEveryLevelAreNeitherEarlyNorLa
   }
 }
 
+// That of hook.h: an object with two timeouts, each a member.
+struct Order;
+struct Timeout : WheelHook {
+  Timeout(Order& o, void (Order::*f)()) : order(o), on_due(f) {}
+  Order& order;
+  void (Order::*on_due)();
+};
+struct Order {
+  Timeout unpaid{*this, &Order::cancel};
+  Timeout unsent{*this, &Order::remind};
+  std::string history;
+  void cancel() { history += "cancelled "; }
+  void remind() { history += "reminded "; }
+};
+
+TEST(WheelHook, ObjectWithTwoTimeoutsIsFoundFromEach) {
+  HierarchicalWheel wheel;
+  Order pen;
+  Order book;
+  wheel.schedule(pen.unpaid, 30);
+  wheel.schedule(pen.unsent, 20);
+  wheel.schedule(book.unsent, 40);
+  wheel.schedule(book.unpaid, 30);
+  wheel.cancel(book.unpaid);
+  wheel.advance(50, [](WheelHook& hook) {
+    auto& timeout = static_cast<Timeout&>(hook);
+    (timeout.order.*timeout.on_due)();
+  });
+  EXPECT_EQ(pen.history, "reminded cancelled ");
+  EXPECT_EQ(book.history, "reminded ");
+}
+
 }  // namespace
 }  // namespace carillon
