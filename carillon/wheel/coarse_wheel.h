@@ -268,7 +268,7 @@ class BasicCoarseWheel : public IntrusiveWheel<BasicCoarseWheel<SlotBits, Growth
   // (2) d is the start of a slot on all levels up to that of its delay: so when a postponed timer
   //     is moved, nearer to d, it is not rounded again.
   // (3) the bit of each non-empty list is set; bit l of occupied_levels_ iff one of level l is.
-  std::array<std::uint64_t, kLevels> occupied_{};
+  std::array<std::uint64_t, static_cast<std::size_t>(kLevels)> occupied_{};
   std::uint64_t occupied_levels_ = 0;
   // Of the levels found by find_due().
   std::uint64_t first_levels_ = 0;

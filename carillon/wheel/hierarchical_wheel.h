@@ -197,6 +197,7 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   using Node = internal::ListNode;
   using Access = internal::HookAccess;
   static constexpr int kLevels = Levels::kLevels;
+  static constexpr auto kRings = static_cast<std::size_t>(kLevels);
   static constexpr Tick kNone = ~Tick{0};
   static_assert(kLevels <= 64);
 
@@ -207,7 +208,7 @@ class BasicHierarchicalWheel : private internal::WheelCore {
 
   // The arrays are indexed by levels, which are ints.
   template <class T>
-  static T& at(std::array<T, kLevels>& array, int level) noexcept {
+  static T& at(std::array<T, kRings>& array, int level) noexcept {
     return array[static_cast<std::size_t>(level)];
   }
 
@@ -258,10 +259,10 @@ class BasicHierarchicalWheel : private internal::WheelCore {
   Tick now_;
   Tick next_start_ = kLastTick;
   std::uint64_t occupied_levels_ = 0;
-  std::array<Ring, kLevels> current_;
-  std::array<Ring, kLevels> ahead_;
+  std::array<Ring, kRings> current_;
+  std::array<Ring, kRings> ahead_;
   // The slot of level l whose timers are in ahead_[l - 1], or kNone.
-  std::array<Tick, kLevels> ahead_number_;
+  std::array<Tick, kRings> ahead_number_;
   // Timers looked at by scan() since the last sort_ahead().
   std::size_t scanned_ = 0;
   // What is due at now_ and was not yet given to a sink.

@@ -176,7 +176,7 @@ class IntrusiveWheel : private internal::WheelCore {
   [[nodiscard]] std::size_t count_due() const noexcept {
     std::size_t count = 0;
     for (const Node* node = due_.next; node != &due_; node = node->next) {
-      count += Access::hook(*node).deadline() <= now_ ? 1 : 0;
+      count += static_cast<std::size_t>(Access::hook(*node).deadline() <= now_);
     }
     return count;
   }

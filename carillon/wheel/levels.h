@@ -13,6 +13,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "carillon/wheel/hook.h"
@@ -51,7 +52,7 @@ struct PowerOfTwoLevels {
  private:
   // kShift[l]: log2 of the ticks that one slot of level l covers.
   static constexpr auto kShift = [] {
-    std::array<std::uint8_t, kLevels + 1> shift{};
+    std::array<std::uint8_t, static_cast<std::size_t>(kLevels) + 1> shift{};
     int bits = 0;
     for (int level = 0; level < kLevels; ++level) {
       shift[static_cast<std::size_t>(level)] = static_cast<std::uint8_t>(bits);

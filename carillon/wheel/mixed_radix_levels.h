@@ -52,7 +52,7 @@ struct MixedRadixLevels {
 
  private:
   using Reciprocal = internal::Reciprocal;
-  using Table = std::array<Reciprocal, kLevels>;
+  using Table = std::array<Reciprocal, static_cast<std::size_t>(kLevels)>;
 
   // Divides by the ticks that one slot of a level covers.
   static constexpr Table kGranularity = [] {

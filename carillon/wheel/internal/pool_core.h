@@ -50,11 +50,16 @@ struct PoolSlot {
 
 template <class Shape>
 class PoolCore {
+ public:
+  PoolCore(const PoolCore&) = delete;
+  PoolCore& operator=(const PoolCore&) = delete;
+
  protected:
   using Levels = typename Shape::Levels;
   using Node = PoolNode;
   using Slot = PoolSlot;
   static constexpr int kLevels = Levels::kLevels;
+  static constexpr auto kRings = static_cast<std::size_t>(kLevels);
   static constexpr int kChunkBits = Shape::kChunkBits;
   static constexpr std::uint32_t kOffsetMask = (std::uint32_t{1} << kChunkBits) - 1;
   // Entries of a chunk.
@@ -73,8 +78,6 @@ class PoolCore {
   };
 
   PoolCore(Tick now, std::size_t max_size, std::size_t payload_size) noexcept;
-  PoolCore(const PoolCore&) = delete;
-  PoolCore& operator=(const PoolCore&) = delete;
   ~PoolCore() = default;
 
   // For so much there are addresses. Half as many nodes more as there may be timers, for those that
@@ -92,7 +95,7 @@ class PoolCore {
 
   // The arrays are indexed by levels, which are ints.
   template <class T>
-  static T& at(std::array<T, kLevels>& array, int level) noexcept {
+  static T& at(std::array<T, kRings>& array, int level) noexcept {
     return array[static_cast<std::size_t>(level)];
   }
   [[nodiscard]] std::uint32_t& word(std::uint32_t location) const noexcept {
@@ -249,10 +252,10 @@ class PoolCore {
   Tick now_;
   Tick next_start_ = kLastTick;
   std::uint64_t occupied_levels_ = 0;
-  std::array<Ring, kLevels> current_;
-  std::array<Ring, kLevels> ahead_;
+  std::array<Ring, kRings> current_;
+  std::array<Ring, kRings> ahead_;
   // The slot of level l whose entries are in ahead_[l - 1], or kNone.
-  std::array<Tick, kLevels> ahead_number_;
+  std::array<Tick, kRings> ahead_number_;
   // Entries looked at by scan() since the last sort_ahead().
   std::size_t scanned_ = 0;
   // What is due at now_; what lies before due_at_ has been dealt with.

@@ -3,7 +3,9 @@
 
 // The definitions for pooled_wheel.h, which includes this at its end.
 
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "carillon/wheel/pooled_wheel.h"
 
@@ -46,9 +48,9 @@ inline WheelHandle BasicPooledWheel<Payload, Shape>::schedule(Tick deadline,
 template <class Payload, class Shape>
 inline Payload BasicPooledWheel<Payload, Shape>::take_payload(std::uint32_t index) noexcept {
   if constexpr (kHasPayload) {
-    Payload& place = *payload_at(index);
-    Payload payload(std::move(place));
-    place.~Payload();
+    Payload* const place = payload_at(index);
+    Payload payload(std::move(*place));
+    std::destroy_at(place);
     return payload;
   } else {
     return Payload{};

@@ -57,7 +57,7 @@ class SlotSet {
     return kWords == 1 ? 0 : static_cast<std::size_t>(slot) / 64;
   }
 
-  std::array<std::uint64_t, kWords> words_{};
+  std::array<std::uint64_t, static_cast<std::size_t>(kWords)> words_{};
   [[no_unique_address]] std::conditional_t<kWords == 1, std::array<std::uint64_t, 0>, std::uint64_t>
       summary_{};
 };
