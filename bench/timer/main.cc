@@ -5,17 +5,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
-#include "bench/common/conclusion.h"
 #include "bench/common/interrupt.h"
 #include "bench/common/ledger.h"
+#include "bench/common/program.h"
 #include "bench/common/progress.h"
-#include "bench/common/table.h"
 #include "bench/timer/jvm.h"
 #include "bench/timer/plan.h"
 #include "bench/timer/plot.h"
@@ -57,53 +54,17 @@ void measure(const Options& options, Ledger& ledger) {
       }
     }
   }
-  show_progress("");
-}
-
-int run(const Options& options) {
-  const Environment environment = describe_environment({});
-  fmt::print("{}\n{} ({}); commit {}\n", environment.cpu, environment.preset, environment.compiler,
-             environment.commit);
-  warn_of_surroundings(environment);
-  std::fflush(stdout);
-  Ledger ledger;
-  for (const std::filesystem::path& file : options.saved) ledger.read_json(file);
-  bool interrupted = false;
-  try {
-    if (options.saved.empty()) measure(options, ledger);
-  } catch (const Interrupted&) {
-    interrupted = true;
-    show_progress("");
-    fmt::print(stderr, "bench_timer: interrupted; this is what there is\n");
-  }
-
-  const std::vector<Verdict> verdicts =
-      judge(ledger, timer_targets(), options.check, benches_of(options));
-  fmt::print("{}{}\n", format_tables(ledger, timer_layouts()), format_verdicts(verdicts));
-  if (options.saved.empty()) {
-    const std::filesystem::path file = results_file("timer", options.save, environment);
-    ledger.append_json(file, environment);
-    fmt::print("results: {}\n", file.string());
-  }
-  if (options.plot) {
-    const std::filesystem::path source = CARILLON_BENCH_SOURCE_DIR;
-    draw_timer_pictures(ledger, source / "docs" / "pictures");
-  }
-  if (interrupted) return kInterruptedStatus;
-  const int status = conclude(verdicts, ledger);
-  return options.check ? status : kOk;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const Options options = parse_options(argc, argv);
-  catch_interrupts();
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    show_progress("");
-    fmt::print(stderr, "bench_timer: {}\n", error.what());
-    return kDidNotRun;
-  }
+  return run_program({.bench = "timer",
+                      .targets = timer_targets(),
+                      .layouts = timer_layouts(),
+                      .benches = benches_of(options),
+                      .measure = [&](Ledger& ledger) { measure(options, ledger); },
+                      .draw = draw_timer_pictures},
+                     options);
 }
