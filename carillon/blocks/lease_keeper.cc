@@ -53,17 +53,20 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   TimerHandle end_timer CARILLON_GUARDED_BY(mutex);
 };
 
+// A timer that waits is put off and not made anew: so it keeps its place in a Timer that is full.
 bool LeaseState::renew_at(Instant at) {
-  renew_timer.cancel();
-  renew_timer = timer.at(at, [self = shared_from_this()] { self->on_renew_time(); });
+  if (renew_timer.reschedule_at(at) != RescheduleResult::kRescheduled) {
+    renew_timer = timer.at(at, [self = shared_from_this()] { self->on_renew_time(); });
+  }
   return static_cast<bool>(renew_timer);
 }
 
 bool LeaseState::count_from(Instant at) {
   begun = at;
   ends = saturating_add(at, options.life - options.margin);
-  end_timer.cancel();
-  end_timer = timer.at(ends, [self = shared_from_this()] { self->on_end_time(); });
+  if (end_timer.reschedule_at(ends) != RescheduleResult::kRescheduled) {
+    end_timer = timer.at(ends, [self = shared_from_this()] { self->on_end_time(); });
+  }
   return end_timer && renew_at(saturating_add(at, options.renew_after));
 }
 
