@@ -130,10 +130,12 @@ class [[nodiscard]] Lease {
 /// Time:      by the Timer's clock. A machine that is suspended does not renew, and a lock that is
 ///            elsewhere does not wait for it: give the Timer ClockKind::kBoot, which counts that.
 /// Threads:   safe. Lifetime: the Timer must outlive it; leases may outlive it.
-/// Errors:    if the Timer takes no more timers, hold() is false.
+/// Errors:    if the Timer takes no more timers, hold() is false; if it takes none later on, no
+///            renewal is begun, and the lease is lost at its end. Once it is stopped nobody is told
+///            any more; held() is false from the end on all the same.
 /// Cost:      two timers a lease; a mutex of its own, held for moments.
 ///
-/// Example (examples/lock_holder.cc):
+/// Example (examples/redis_lock does it with Redis):
 ///     Lease lease = keeper.claim();                       // before the lock is asked for
 ///     if (lock.acquire(token, 30s) &&
 ///         lease.hold([&](RenewReply reply) { lock.extend(token, 30s, std::move(reply)); },
