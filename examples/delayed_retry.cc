@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message that cannot be delivered for the first seven seconds. Time is simulated.
+// A queue of messages to three servers: one accepts, one is down for seven seconds, one for ever.
+// What fails is delivered again later, and holds up no other. Time is simulated.
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "carillon/blocks/retry.h"
 #include "carillon/timer/manual_driver.h"
@@ -11,16 +16,43 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Is down until seven seconds have passed.
-class Server {
+struct Server {
+  const char* name;
+  carillon::Span up_after;
+};
+
+class RetryQueue {
  public:
-  explicit Server(const carillon::ManualDriver& time) : time_(time), begin_(time.now()) {}
-  [[nodiscard]] carillon::Span uptime() const { return time_.now() - begin_; }
-  [[nodiscard]] bool accepts() const { return uptime() >= 7s; }
+  RetryQueue(carillon::ManualDriver& time, carillon::Timer& timer) : time_(time), timer_(timer) {}
+
+  void deliver(const Server& server, std::string message) {
+    carillon::retry(
+        timer_,
+        {.first = 1s, .jitter = carillon::Jitter::kHalf, .max_attempts = 6, .seed = ++seed_},
+        [this, &server](carillon::Attempt attempt) {
+          const bool accepted = elapsed() >= server.up_after;
+          say(server, accepted ? "accepts" : "is down");
+          accepted ? attempt.succeed() : attempt.fail();
+        },
+        [this, &server, message = std::move(message)](const carillon::RetryOutcome& outcome) {
+          if (outcome.succeeded()) return;
+          say(server, "is given up");
+          dead_letters_.push_back(message);
+        });
+  }
+  [[nodiscard]] const std::vector<std::string>& dead_letters() const { return dead_letters_; }
 
  private:
-  const carillon::ManualDriver& time_;
-  carillon::Instant begin_;
+  [[nodiscard]] carillon::Span elapsed() const { return time_.now() - begin_; }
+  void say(const Server& server, const char* what) const {
+    std::printf("%6d ms: %s %s\n", static_cast<int>(elapsed() / 1ms), server.name, what);
+  }
+
+  carillon::ManualDriver& time_;
+  carillon::Timer& timer_;
+  const carillon::Instant begin_ = time_.now();
+  std::vector<std::string> dead_letters_;
+  std::uint64_t seed_ = 0;  // given, so that this prints the same each time
 };
 
 }  // namespace
@@ -28,19 +60,14 @@ class Server {
 int main() {
   carillon::ManualDriver time;
   carillon::Timer timer(time.options());
-  const Server server(time);
-  const auto print = [&](const char* what) {
-    std::printf("%6d ms: %s\n", static_cast<int>(server.uptime() / 1ms), what);
-  };
-
-  carillon::retry(
-      timer, {.first = 1s, .jitter = carillon::Jitter::kHalf, .max_attempts = 6, .seed = 1},
-      [&](carillon::Attempt attempt) {
-        print("deliver");
-        server.accepts() ? attempt.succeed() : attempt.fail();
-      },
-      [&](const carillon::RetryOutcome& outcome) {
-        print(outcome.succeeded() ? "delivered" : "given up");
-      });
+  RetryQueue queue(time, timer);
+  const Server alpha{"alpha", 0s};
+  const Server beta{"beta", 7s};
+  const Server gamma{"gamma", carillon::kForever};
+  queue.deliver(gamma, "hello gamma");
+  queue.deliver(beta, "hello beta");
+  queue.deliver(alpha, "hello alpha");
   time.advance(1h);
+  std::printf("dead letters: %zu, \"%s\"\n", queue.dead_letters().size(),
+              queue.dead_letters().front().c_str());
 }
