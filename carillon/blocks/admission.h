@@ -6,11 +6,15 @@
 ///
 /// | limiter              | permits of a key           | a burst                   | bytes a key |
 /// | -------------------- | -------------------------- | ------------------------- | ----------- |
-/// | SlidingWindowLimiter | at most N in any window    | N at once, then none till | 80, and 16  |
-/// |                      |                            | the first has gone        | a permit    |
-/// | TokenBucket          | a rate, on average         | up to `burst` at once     | 56          |
-/// | LeakyBucket          | a rate, evenly: one has to | queues, up to             | 56          |
+/// | SlidingWindowLimiter | at most N in any window    | N at once, then none till | 106; 16 for |
+/// |                      |                            | the first has gone        | each permit |
+/// | TokenBucket          | a rate, on average         | up to `burst` at once     | 80          |
+/// | LeakyBucket          | a rate, evenly: one has to | queues, up to             | 80          |
 /// |                      | wait for one's turn        | `most_waiting`            |             |
+///
+/// The bytes are those of a million std::string of at most 15 characters, which lie in the table;
+/// another key adds or saves what it is larger or smaller, and a half. Keys must move without
+/// throwing.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,8 +54,8 @@ struct LimiterOptions {
   /// Keys are spread over so many shards, each with a lock; rounded up to a power of two. Threads
   /// that use different keys rarely meet if this is several times their number.
   unsigned shards = 64;
-  /// Read by the calls that are not given the time. Null: the steady clock. Must outlive the
-  /// limiter.
+  /// Read by the calls that are not given the time, while they hold a lock: it must not wait for
+  /// anything. Null: the steady clock. Must outlive the limiter.
   const Clock* clock = nullptr;
 };
 

@@ -119,15 +119,13 @@ class LeakyBucket {
 
   /// Takes `n` turns of `key`, all or none: `n` intervals then belong to the caller, of which
   /// `delay` is the beginning. With n = 0 it is a question: what would the delay be?
-  Turn try_acquire(KeyView<Key> key, std::uint64_t n = 1) {
-    return keyed_.try_acquire(key, n, keyed_.now());
-  }
+  Turn try_acquire(KeyView<Key> key, std::uint64_t n = 1) { return keyed_.try_acquire(key, n); }
   Turn try_acquire(KeyView<Key> key, std::uint64_t n, Instant now) {
     return keyed_.try_acquire(key, n, now);
   }
 
   /// As those of TokenBucket.
-  std::size_t sweep() noexcept { return keyed_.sweep(keyed_.now()); }
+  std::size_t sweep() noexcept { return keyed_.sweep(); }
   std::size_t sweep(Instant now) noexcept { return keyed_.sweep(now); }
   [[nodiscard]] std::size_t keys() const noexcept { return keyed_.keys(); }
 

@@ -13,8 +13,9 @@
 ///                                     ok    ok    ok    refused  ok: the   ok
 ///                                                 retry: 1 s     one of 0 has gone
 ///
-/// What it costs is memory: 16 bytes for each permit that was taken within the last window (those
-/// of one call together). For a limit of thousands and millions of keys take a TokenBucket.
+/// What it costs is memory: 16 bytes, up to twice that, for each permit that was taken within the
+/// last window (those of one call together), unless it is the only one. For a limit of thousands
+/// and millions of keys take a TokenBucket.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "carillon/base/check.h"
 #include "carillon/blocks/internal/keyed_limiter.h"
@@ -46,33 +48,58 @@ class WindowPolicy {
                    window.count(), " ns");
   }
 
-  // A ring of runs, the oldest first.
+  // Runs, the oldest first. One lies in here: most keys never have two at a time, and then there is
+  // no other memory to be fetched. More are in a ring.
   class State {
    public:
     State(const WindowPolicy& /*policy*/, Instant /*now*/) noexcept {}
+    State(State&& other) noexcept
+        : first_(other.first_),
+          count_(other.count_),
+          capacity_(std::exchange(other.capacity_, 0)),
+          taken_(other.taken_) {
+      if (capacity_ == 0) {
+        only_at_ = other.only_at_;
+      } else {
+        runs_ = other.runs_;
+      }
+    }
+    State& operator=(State&&) = delete;
+    ~State() {
+      if (capacity_ != 0) {
+        delete[] runs_;
+      }
+    }
 
    private:
     friend class WindowPolicy;
 
-    [[nodiscard]] Run& run(std::uint32_t number) noexcept {
-      return runs_[(first_ + number) & (capacity_ - 1)];
+    [[nodiscard]] Run run(std::uint32_t number) const noexcept {
+      return capacity_ == 0 ? Run{only_at_, taken_} : runs_[place(number)];
     }
-    [[nodiscard]] const Run& run(std::uint32_t number) const noexcept {
-      return runs_[(first_ + number) & (capacity_ - 1)];
+    [[nodiscard]] Instant newest() const noexcept { return run(count_ - 1).at; }
+    [[nodiscard]] std::uint32_t place(std::uint32_t number) const noexcept {
+      return (first_ + number) & (capacity_ - 1);
     }
     void pop() noexcept {
       taken_ -= run(0).permits;
-      first_ = (first_ + 1) & (capacity_ - 1);
+      first_ = capacity_ == 0 ? 0 : place(1);
       --count_;
     }
     void push(Instant at, std::uint64_t permits) {
-      if (count_ > 0 && run(count_ - 1).at == at) {
-        run(count_ - 1).permits += permits;
-      } else {
-        if (count_ == capacity_) {
-          resize(std::max<std::uint32_t>(2, 2 * capacity_));
+      if (count_ == 0 || newest() != at) {
+        if (count_ == std::max<std::uint32_t>(1, capacity_)) {
+          resize(capacity_ == 0 ? kFewest : 2 * capacity_);
         }
-        run(count_++) = {at, permits};
+        if (capacity_ == 0) {
+          only_at_ = at;
+        } else {
+          runs_[place(count_)] = {at, 0};
+        }
+        ++count_;
+      }
+      if (capacity_ != 0) {
+        runs_[place(count_ - 1)].permits += permits;
       }
       taken_ += permits;
     }
@@ -81,12 +108,21 @@ class WindowPolicy {
       for (std::uint32_t i = 0; i < count_; ++i) {
         runs[i] = run(i);
       }
-      runs_ = std::move(runs);
+      if (capacity_ != 0) {
+        delete[] runs_;
+      }
+      runs_ = runs.release();
       first_ = 0;
       capacity_ = capacity;
     }
 
-    std::unique_ptr<Run[]> runs_;
+    static constexpr std::uint32_t kFewest = 4;
+
+    union {
+      // Of the one run, of which the permits are taken_: if the capacity is zero.
+      Instant only_at_{};
+      Run* runs_;
+    };
     std::uint32_t first_ = 0;
     std::uint32_t count_ = 0;
     // A power of two, or zero.
@@ -99,8 +135,8 @@ class WindowPolicy {
 
   Answer decide(State& state, std::uint64_t n, Instant given) const {
     // Runs are in the order of time, whatever order the threads come in.
-    const Instant now = state.count_ > 0 ? std::max(given, state.run(state.count_ - 1).at) : given;
-    while (state.count_ > 0 && gone(state.run(0), now)) {
+    const Instant now = state.count_ > 0 ? std::max(given, state.newest()) : given;
+    while (state.count_ > 0 && gone(state.run(0).at, now)) {
       state.pop();
     }
     if (state.capacity_ > kKeptCapacity && state.count_ < state.capacity_ / 8) {
@@ -126,14 +162,14 @@ class WindowPolicy {
   }
 
   [[nodiscard]] bool idle(const State& state, Instant now) const noexcept {
-    return state.count_ == 0 || gone(state.run(state.count_ - 1), now);
+    return state.count_ == 0 || gone(state.newest(), now);
   }
 
  private:
   static constexpr std::uint32_t kKeptCapacity = 16;
 
-  [[nodiscard]] bool gone(const Run& run, Instant now) const noexcept {
-    return saturating_add(run.at, window_) <= now;
+  [[nodiscard]] bool gone(Instant taken_at, Instant now) const noexcept {
+    return saturating_add(taken_at, window_) <= now;
   }
 
   std::uint64_t limit_;
@@ -153,13 +189,16 @@ struct SlidingWindowOptions : LimiterOptions {
 /// Time:    to the nanosecond: a permit taken at t counts in [t, t + window). The time is given, or
 ///          read from the clock (LimiterOptions::clock). Threads may give times that are a little
 ///          out of order: an earlier one counts as the latest, which never lets more through.
-/// Threads: safe. A call holds the lock of one shard, for some ten nanoseconds; that of a key with
-///          thousands of old permits for as long as it takes to drop them, 1 ns each.
+/// Threads: safe. A call holds the lock of one shard for some ten nanoseconds, and while it reads
+///          the clock; that of a key with thousands of old permits for as long as it takes to drop
+///          them, 1 ns each.
 /// Errors:  a limit or window of nothing is a bug and stops the program. try_acquire() may throw
 ///          std::bad_alloc, and what the key's constructor throws; nothing is taken then.
-/// Cost:    O(1) amortised when granted, O(n) for the answer when refused. An allocation for a key
-///          that is new, and when it needs more room than ever. A key of which nothing is within
-///          the window is forgotten: by other calls, a few keys each, or by sweep().
+/// Cost:    O(1) amortised when granted, O(n) for the answer when refused. An allocation when a key
+///          has more permits in its window than ever, and when the table grows: by half, beside the
+///          old one, from which each call that brings a new key moves some ten. A key of which
+///          nothing is within the window is forgotten: by other calls, a few keys each, or by
+///          sweep().
 /// Limits:  2^31 calls of one key in a window.
 ///
 /// Example (examples/rate_limits.cc):
@@ -178,14 +217,14 @@ class SlidingWindowLimiter {
 
   /// Takes `n` permits of `key`, all or none. With n = 0 it is always granted, and a question.
   Admission try_acquire(KeyView<Key> key, std::uint64_t n = 1) {
-    return keyed_.try_acquire(key, n, keyed_.now());
+    return keyed_.try_acquire(key, n);
   }
   Admission try_acquire(KeyView<Key> key, std::uint64_t n, Instant now) {
     return keyed_.try_acquire(key, n, now);
   }
 
   /// As those of TokenBucket.
-  std::size_t sweep() noexcept { return keyed_.sweep(keyed_.now()); }
+  std::size_t sweep() noexcept { return keyed_.sweep(); }
   std::size_t sweep(Instant now) noexcept { return keyed_.sweep(now); }
   [[nodiscard]] std::size_t keys() const noexcept { return keyed_.keys(); }
 

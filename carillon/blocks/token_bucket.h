@@ -80,12 +80,14 @@ struct TokenBucketOptions : LimiterOptions {
 /// Time:    to the nanosecond, and exact: permits come back at the rate, without rounding, for
 ///          ever. The time is given, or read from the clock (LimiterOptions::clock). Threads may
 ///          give times that are a little out of order: an earlier one counts as the latest.
-/// Threads: safe. A call holds the lock of one shard, for some ten nanoseconds.
+/// Threads: safe. A call holds the lock of one shard for some ten nanoseconds, and while it reads
+///          the clock.
 /// Errors:  a rate or burst of nothing is a bug and stops the program; so is a burst that is more
 ///          than 2^62 divided by the nanoseconds of `per`: 53,000 at "7 a day", which no common
 ///          divisor makes smaller. try_acquire() may throw std::bad_alloc, for a key that is new,
 ///          and what the key's constructor throws.
-/// Cost:    O(1); an allocation for a key that is new. A key whose bucket is full again is
+/// Cost:    O(1); an allocation when the table grows: by half, beside the old one, from which each
+///          call that brings a new key moves some ten. A key whose bucket is full again is
 ///          forgotten: by other calls, a few keys each, or by sweep().
 ///
 /// Example (examples/rate_limits.cc):
@@ -104,7 +106,7 @@ class TokenBucket {
 
   /// Takes `n` permits of `key`, all or none. With n = 0 it is always granted, and a question.
   Admission try_acquire(KeyView<Key> key, std::uint64_t n = 1) {
-    return keyed_.try_acquire(key, n, keyed_.now());
+    return keyed_.try_acquire(key, n);
   }
   Admission try_acquire(KeyView<Key> key, std::uint64_t n, Instant now) {
     return keyed_.try_acquire(key, n, now);
@@ -113,7 +115,7 @@ class TokenBucket {
   /// Forgets all keys that are idle, and returns how many. Calls do that by themselves; this is for
   /// when they have ceased: timer.every(10s, [&] { bucket.sweep(); }). O(keys), but holds no lock
   /// for longer than some microseconds.
-  std::size_t sweep() noexcept { return keyed_.sweep(keyed_.now()); }
+  std::size_t sweep() noexcept { return keyed_.sweep(); }
   std::size_t sweep(Instant now) noexcept { return keyed_.sweep(now); }
 
   /// Keys that are remembered. Takes each shard's lock.
