@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, 5> kBenches = {"Idle", "Window", "Bucket"
 constexpr std::size_t kMillion = 1'000'000;
 constexpr std::size_t kThousand = 1'000;
 constexpr std::size_t kTenThousand = 10'000;
+constexpr std::size_t kHundredThousand = 100'000;
 
 // What is measured of a block.
 struct Row {
@@ -28,8 +29,12 @@ constexpr std::array kRateRows = {
     Row{"Idle", "1 M items", kMillion},
     Row{"Window", "10 k keys, granted", kTenThousand},
     Row{"Window", "10 k keys, refused", kTenThousand, true},
+    Row{"Window", "100 k keys, granted", kHundredThousand},
+    Row{"Window", "100 k keys, refused", kHundredThousand, true},
     Row{"Bucket", "10 k keys, granted", kTenThousand},
     Row{"Bucket", "10 k keys, refused", kTenThousand, true},
+    Row{"Bucket", "100 k keys, granted", kHundredThousand},
+    Row{"Bucket", "100 k keys, refused", kHundredThousand, true},
     Row{"Map", "10 k entries", kTenThousand},
     Row{"Map", "1 M entries", kMillion},
     Row{"Purgatory", "10 k waiting", kTenThousand},

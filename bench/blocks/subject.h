@@ -51,6 +51,7 @@ struct Setup {
 ///                                   as for an item that is there it does, unless Setup::refused
 ///     gone()                        items that have expired and are no longer held
 ///     kComesAndGoes                 items under kRate expire, too, and are made anew by use()
+///     expect(item)                  if there is one: that item is among the next to be used
 ///     help()                        does what needs a thread of the user's to have them expire
 template <class S>
 concept BlockSubject = requires(S subject, std::size_t item, std::uint64_t number, Instant at) {

@@ -53,6 +53,7 @@ inline std::vector<std::uint32_t> order_of(std::size_t items, std::size_t thread
 template <BlockSubject S>
 double run_rate(S& subject, const Load& load, std::size_t threads, double seconds) {
   constexpr std::size_t kBatch = 256;
+  constexpr std::size_t kAhead = 4;
   std::vector<std::vector<std::uint32_t>> orders;
   for (std::size_t i = 0; i < threads; ++i) orders.push_back(order_of(load.items, threads, i));
   std::atomic<std::size_t> done = 0;
@@ -65,6 +66,10 @@ double run_rate(S& subject, const Load& load, std::size_t threads, double second
     const std::int64_t end = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
     while (now_ns() < end) {
       for (std::size_t i = 0; i < kBatch; ++i) {
+        if constexpr (requires { subject.expect(order[at]); }) {
+          const std::size_t next = at + kAhead;
+          subject.expect(order[next < order.size() ? next : next - order.size()]);
+        }
         my_well += subject.use(order[at], my_done + i) ? 1U : 0U;
         if (++at == order.size()) at = 0;
       }
