@@ -6,8 +6,7 @@
 ///
 ///     auto retry = carillon::retry(
 ///         timer, {.max_attempts = 6, .at_most = 2min},
-///         [&](carillon::Attempt attempt) {                  // begins it, and answers when it
-///         knows
+///         [&](carillon::Attempt attempt) {  // begins it, and answers when the client knows
 ///           client.send(order, [attempt = std::move(attempt)](Status status) mutable {
 ///             status.ok() ? attempt.succeed() : attempt.fail();
 ///           });

@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "carillon/base/mutex.h"
+#include "carillon/base/random.h"
 #include "carillon/timer/manual_driver.h"
 
 namespace carillon {
@@ -236,6 +240,80 @@ TEST(RetryStress, AttemptsNeverOverlapAndEachEndsOnce) {
   EXPECT_EQ(overlaps, 0);
   EXPECT_EQ(ended + cancelled, kRetries);
   EXPECT_GT(ended, kRetries / 2);
+}
+
+// Threads that answer whatever attempts there are, in any way and late, and cancel: each retry
+// either calls `done` once, or has been cancelled and never does; and gives up what it owned.
+TEST(RetryStress, EachIsDoneOrCancelledThoughAnswersAndCancelsCross) {
+  constexpr int kThreads = 4;
+  constexpr int kRetries = 500;
+  struct Call {
+    std::atomic<int> done{0};
+    std::atomic<int> cancelled{0};
+    std::atomic<bool> released{false};
+  };
+  struct Owned {
+    Call* of;
+    ~Owned() { of->released = true; }
+  };
+  std::vector<Call> calls(std::size_t{kThreads} * kRetries);
+  {
+    Timer timer({.tick = 50us});
+    Mutex mutex;
+    std::vector<Attempt> open;
+    const auto take = [&] {
+      const MutexLock lock(mutex);
+      return std::exchange(open, {});
+    };
+    const auto is_over = [](const Call& call) { return call.done + call.cancelled > 0; };
+    std::vector<std::thread> threads;
+    threads.reserve(kThreads);
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        Random random(t + 1);
+        std::vector<RetryHandle> handles;
+        std::vector<Call*> mine;
+        for (std::size_t i = 0; i < kRetries; ++i) {
+          Call* call = &calls[t * kRetries + i];
+          mine.push_back(call);
+          const auto owned = std::make_shared<Owned>(call);
+          handles.push_back(retry(
+              timer, {.first = 100us, .most = 400us, .max_attempts = 0, .seed = random()},
+              [&, owned](Attempt attempt) {
+                const MutexLock lock(mutex);
+                open.push_back(std::move(attempt));
+              },
+              [call, owned](const RetryOutcome&) { ++call->done; }));
+          for (Attempt& attempt : take()) {
+            switch (random.between(0, 5)) {
+              case 0: attempt.succeed(); break;
+              case 1: attempt.give_up(); break;
+              case 2: break;  // lost: it has failed
+              default: attempt.fail();
+            }
+          }
+          const auto any = random.below(handles.size());
+          if (random.one_in(4) && handles[any].cancel() != CancelResult::kNotFound) {
+            ++mine[any]->cancelled;
+          }
+        }
+        while (!std::all_of(mine.begin(), mine.end(), [&](Call* call) { return is_over(*call); })) {
+          for (Attempt& attempt : take()) attempt.succeed();
+          std::this_thread::yield();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(timer.stop().empty());
+  }
+  int done = 0;
+  for (const Call& call : calls) {
+    EXPECT_EQ(call.done + call.cancelled, 1);
+    EXPECT_TRUE(call.released);
+    done += call.done;
+  }
+  EXPECT_GT(done, 0);
+  EXPECT_LT(done, kThreads * kRetries) << "some were cancelled";
 }
 
 }  // namespace
