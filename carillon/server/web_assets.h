@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// The files of the dashboard (web/), as they are compiled into the program.
+/// The files of web/, and what the dashboard takes from npm, as they are compiled into the program.
 
 #include <span>
 #include <string_view>
@@ -18,11 +18,11 @@ struct WebAsset {
   std::string_view gzip;  ///< The same, compressed.
 };
 
-/// All of them; empty if the program was built without the dashboard. Made by
+/// All of them. There is no /index.html if the program was built without the dashboard. Made by
 /// cmake/embed_web_assets.cmake.
 [[nodiscard]] std::span<const WebAsset> web_assets();
 
-/// The asset at `path`, where "/" is the page; nullptr if there is none.
+/// The asset at `path`, where "/" is "/index.html"; nullptr if there is none.
 [[nodiscard]] const WebAsset* find_web_asset(std::string_view path) noexcept;
 
 /// What the browser may do on these pages: nothing but what comes from this server, and text is

@@ -31,8 +31,10 @@ export class JobList {
   #empty = h('p', {class: 'empty', hidden: true});
   #head = h('tr');
   #table;
+  #due_fields = [];
   #earlier = h('button', {onclick: () => this.#turn(-1)}, '‹ Earlier');
   #later = h('button', {onclick: () => this.#turn(1)}, 'Later ›');
+  #again = h('button', {onclick: () => this.#load()}, 'Refresh');
   #body = h('tbody');
 
   /** `query` is what the address asks for; `remember(query)` is told when that changes. */
@@ -46,7 +48,8 @@ export class JobList {
     this.#rows = new RowList(this.#body, (job) => job.id, (job) => this.#make(job));
     this.element = h('section', {class: 'panel flush job-list', 'aria-label': 'Jobs'},
       this.#search(), this.#problem, this.#table, this.#empty,
-      h('footer', {class: 'pager'}, this.#earlier, this.#found, this.#later));
+      h('footer', {class: 'pager'}, h('div', {class: 'buttons'}, this.#earlier, this.#later),
+        this.#found, this.#again));
     this.#restart();
   }
 
@@ -79,19 +82,26 @@ export class JobList {
       h('input', {type: 'search', value: this.#query[name], spellcheck: 'false',
         autocomplete: 'off', ...more,
         oninput: (event) => this.#set(name, event.target.value.trim(), kTypingMs)}));
-    return h('form', {class: 'search', onsubmit: (event) => {
+    this.#due_fields = [
+      text('from', 'Due from', {type: 'datetime-local', step: '1'}),
+      text('until', 'Due before', {type: 'datetime-local', step: '1'})];
+    this.#show_fields();
+    return h('form', {class: 'search', role: 'search', onsubmit: (event) => {
       event.preventDefault();
       this.#restart();
-    }}, states, h('div', {class: 'search-fields'},
-      text('key', 'Key begins with'),
-      text('id', 'Id', {inputmode: 'numeric'}),
-      text('from', 'Due from', {type: 'datetime-local', step: '1'}),
-      text('until', 'Due until', {type: 'datetime-local', step: '1'})));
+    }}, states, h('div', {class: 'search-fields'}, text('key', 'Key begins with'),
+      text('id', 'Id', {inputmode: 'numeric'}), this.#due_fields));
+  }
+
+  /** Only what is delayed is due. */
+  #show_fields() {
+    for (const field of this.#due_fields) field.hidden = this.#query.state !== 'delayed';
   }
 
   #set(name, value, wait_ms = 0) {
     if (this.#query[name] === value) return;
     this.#query[name] = value;
+    this.#show_fields();
     const {state} = this.#query;
     this.#remember({...this.#query, state: state === 'delayed' ? '' : state});
     clearTimeout(this.#timer);
@@ -121,7 +131,8 @@ export class JobList {
         throw error;
       }
     }
-    const at = (text) => (text === '' ? null : new Date(text).toISOString());
+    const at = (text) => (text === '' || state !== 'delayed' ? null
+      : new Date(text).toISOString());
     return api.list(this.#tube, {
       state, key_prefix: key, due_from: at(from), due_until: at(until), limit: kPageSize,
       cursor: this.#cursors[this.#cursors.length - 1],
@@ -164,7 +175,7 @@ export class JobList {
       : searched ? `No ${state} job is like that.` : `No job is ${state}.`);
     const before = (this.#cursors.length - 1) * kPageSize;
     say(this.#found, jobs.length === 0 ? ''
-      : by_id ? '1 job' : `${count(before + 1)}–${count(before + jobs.length)}`);
+      : by_id ? 'one job' : `${count(before + 1)}–${count(before + jobs.length)}`);
     this.#earlier.disabled = this.#cursors.length <= 1;
     this.#later.disabled = this.#next === null;
     this.element.querySelector('.pager').hidden = jobs.length === 0 && this.#cursors.length <= 1;

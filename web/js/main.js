@@ -113,6 +113,14 @@ document.querySelector('.skip').addEventListener('click', (event) => {
   main.focus();
 });
 addEventListener('hashchange', show_page);
+addEventListener('keydown', (event) => {
+  // As on many sites: / goes to the search of the page.
+  if (event.key !== '/' || event.target.closest('input, textarea, select, dialog')) return;
+  const field = main.querySelector('input[type="search"]');
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+});
 subscribe(show_connection);
 show_connection();
 show_page();

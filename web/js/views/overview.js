@@ -46,12 +46,14 @@ export function show_overview(main) {
   const all = h('a', {class: 'more', href: link(['tubes'])}, 'All tubes');
   const legend = h('p', {class: 'wheel-legend'});
 
+  const hint = first_steps();
+
   const panel = (name, title, note, ...content) => h('section',
     {class: `panel ${name}`, 'aria-label': title},
     h('header', {}, h('h2', {}, title), note ? h('small', {}, note) : null), content);
   main.append(
     h('h1', {class: 'visually-hidden'}, 'Overview'),
-    h('dl', {class: 'tiles'}, Object.values(tiles).map((t) => t.element)),
+    hint, h('dl', {class: 'tiles'}, Object.values(tiles).map((t) => t.element)),
     h('div', {class: 'overview'},
       panel('wheel-panel', 'The wheel', null, wheel.element, legend),
       h('div', {class: 'column'},
@@ -64,6 +66,8 @@ export function show_overview(main) {
     const stats = live.stats;
     if (!stats) return;
     const {jobs, rates: now} = stats;
+    hint.hidden = stats.tubes.shown.some((tube) => tube.name !== 'default') || jobs.delayed > 0
+      || jobs.ready > 0 || jobs.reserved > 0 || jobs.buried > 0 || stats.totals.puts > 0;
     tiles.puts.set(rate(now.puts), 'a second');
     tiles.fired.set(rate(now.fired), 'a second');
     tiles.deleted.set(rate(now.deleted), 'a second');
@@ -93,6 +97,16 @@ export function show_overview(main) {
     rates.close();
     lateness.close();
   };
+}
+
+/** What to do with a server that has never had a job. */
+function first_steps() {
+  const command = `curl -d 'hello' -H 'Content-Type: text/plain' \\\n`
+    + `  '${location.origin}/api/v1/tubes/greetings/jobs?delay_ms=10000'`;
+  return h('section', {class: 'panel first-steps', hidden: true, 'aria-label': 'First steps'},
+    h('h2', {}, 'Nothing is waiting yet'),
+    h('p', {}, 'Put a job that is due in ten seconds, and watch it go through the wheel:'),
+    h('pre', {}, command));
 }
 
 function legend_of(wheel) {
