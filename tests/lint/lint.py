@@ -20,6 +20,7 @@ LAYERS = [
     ('carillon/wheel', 1),
     ('carillon/timer', 2),
     ('carillon/blocks', 3),
+    ('carillon/calendar', 4),
     ('carillon/broker', 4),
     ('carillon/store/memory', 5),
     ('carillon/store/rocksdb', 5),
