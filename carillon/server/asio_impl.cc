@@ -3,3 +3,4 @@
 // compile in a third of the time.
 
 #include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>
