@@ -607,7 +607,8 @@ class Serve(unittest.TestCase):
             self.assertIn("--" + line.split(" = ")[0], out)
 
     def test_help_fits_a_terminal(self):
-        for words in [[], *[[verb] for verb in ["serve", "put", "reserve", "delete", "peek",
+        for words in [[], *[[verb] for verb in ["serve", "put", "reserve", "delete", "peek", "kick",
+                                                "pause", "resume", "check", "backup", "restore",
                                                 "stats", "ls", "trace", "plan", "version"]]]:
             status, out, _ = run(*words, "--help")
             self.assertEqual(status, 0)

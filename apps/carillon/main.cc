@@ -21,7 +21,8 @@ constexpr const char* kFooter =
     "\nDurations: 500ms, 30s, 5m, 2h, 1d; a bare number is seconds.\n"
     "Sizes: 65535, 64KiB, 16MiB, 1GiB.\n"
     "Exit status: 0 done; 1 not found, or nothing in time; 2 wrong usage; 3 cannot\n"
-    "connect, an error of the server, or output that cannot be written.";
+    "connect, an error of the server, or output that cannot be written; 4 a folder\n"
+    "that is not sound.";
 
 /// Says what is wrong with the command line; returns the exit status.
 int refuse(const CLI::App& program, const CLI::ParseError& error) {
@@ -48,6 +49,8 @@ int run(int argc, char** argv) {
   const carillon::app::Connecting connecting = carillon::app::add_connecting(program);
   carillon::app::add_serve(program, status, connecting);
   carillon::app::add_client_verbs(program, status, connecting);
+  carillon::app::add_tube_verbs(program, status, connecting);
+  carillon::app::add_folder_verbs(program, status);
   carillon::app::add_trace(program, status, connecting);
   carillon::app::add_plan(program, status, connecting);
   program.add_subcommand("version", "Print the version")->callback([&version] {

@@ -16,6 +16,7 @@ enum ExitStatus : int {
   kUsage = 2,        ///< The command line or the configuration is wrong.
   kServerError = 3,  ///< Cannot connect, no answer in time, or an answer that is an error; `serve`:
                      ///< cannot start, or the stop was not clean.
+  kUnsound = 4,      ///< A data folder or a backup is not sound.
 };
 
 /// The options of the client verbs that may also stand before the verb.
@@ -29,8 +30,12 @@ Connecting add_connecting(CLI::App& app);
 
 // `connecting`, that of the program, must outlive the parsing.
 void add_serve(CLI::App& program, int& status, const Connecting& connecting);
-/// put, reserve, delete, peek, stats, ls.
+/// put, reserve, delete, peek.
 void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting);
+/// ls, stats, kick, pause, resume.
+void add_tube_verbs(CLI::App& program, int& status, const Connecting& connecting);
+/// check, backup, restore.
+void add_folder_verbs(CLI::App& program, int& status);
 /// Neither needs a server.
 void add_trace(CLI::App& program, int& status, const Connecting& connecting);
 void add_plan(CLI::App& program, int& status, const Connecting& connecting);

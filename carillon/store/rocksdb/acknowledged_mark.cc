@@ -31,6 +31,30 @@ std::uint64_t checksum(const AcknowledgedMark::Value& value) noexcept {
   return ~(value.group ^ value.manifest_number ^ value.manifest_bytes);
 }
 
+std::optional<AcknowledgedMark::Value> read_value(int file) noexcept {
+  Bytes bytes{};
+  if (::pread(file, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return std::nullopt;
+  }
+  if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return std::nullopt;
+  AcknowledgedMark::Value value;
+  value.group = load_little_endian(bytes.data() + 8);
+  value.manifest_number = load_little_endian(bytes.data() + 16);
+  value.manifest_bytes = load_little_endian(bytes.data() + 24);
+  if (load_little_endian(bytes.data() + 32) != checksum(value)) return std::nullopt;
+  return value;
+}
+
+Bytes bytes_of(const AcknowledgedMark::Value& value) noexcept {
+  Bytes bytes{};
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  store_little_endian(bytes.data() + 8, value.group);
+  store_little_endian(bytes.data() + 16, value.manifest_number);
+  store_little_endian(bytes.data() + 24, value.manifest_bytes);
+  store_little_endian(bytes.data() + 32, checksum(value));
+  return bytes;
+}
+
 }  // namespace
 
 AcknowledgedMark::~AcknowledgedMark() {
@@ -47,19 +71,21 @@ Result<void> AcknowledgedMark::open(const std::string& folder) {
     return Error{error == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
                  "open " + path + ": " + std::strerror(error)};
   }
-  read();
+  value_ = read_value(file_);
   return {};
 }
 
-void AcknowledgedMark::read() {
-  Bytes bytes{};
-  if (::pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return;
-  if (std::string_view(bytes.data(), kMagic.size()) != kMagic) return;
-  Value value;
-  value.group = load_little_endian(bytes.data() + 8);
-  value.manifest_number = load_little_endian(bytes.data() + 16);
-  value.manifest_bytes = load_little_endian(bytes.data() + 24);
-  if (load_little_endian(bytes.data() + 32) == checksum(value)) value_ = value;
+std::optional<AcknowledgedMark::Value> AcknowledgedMark::read_only(const std::string& folder) {
+  const int file = ::open((folder + "/ACKNOWLEDGED").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  const std::optional<Value> value = read_value(file);
+  ::close(file);
+  return value;
+}
+
+std::string AcknowledgedMark::file_of(const Value& value) {
+  const Bytes bytes = bytes_of(value);
+  return {bytes.data(), bytes.size()};
 }
 
 std::optional<AcknowledgedMark::Value> AcknowledgedMark::value() const {
@@ -88,12 +114,7 @@ bool AcknowledgedMark::sync() noexcept {
 }
 
 bool AcknowledgedMark::write() noexcept {
-  Bytes bytes{};
-  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  store_little_endian(bytes.data() + 8, value_->group);
-  store_little_endian(bytes.data() + 16, value_->manifest_number);
-  store_little_endian(bytes.data() + 24, value_->manifest_bytes);
-  store_little_endian(bytes.data() + 32, checksum(*value_));
+  const Bytes bytes = bytes_of(*value_);
   return ::pwrite(file_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
 }
 

@@ -44,6 +44,10 @@ class AcknowledgedMark {
 
   /// Opens or creates the file, and from then on says what it said.
   Result<void> open(const std::string& folder);
+  /// What the file of `folder` says, without touching it; nullopt as value().
+  [[nodiscard]] static std::optional<Value> read_only(const std::string& folder);
+  /// The bytes of a file that says `value`.
+  [[nodiscard]] static std::string file_of(const Value& value);
   /// nullopt: none was ever written, or it could not be made out.
   [[nodiscard]] std::optional<Value> value() const;
 
@@ -57,7 +61,6 @@ class AcknowledgedMark {
 
  private:
   bool write() noexcept CARILLON_REQUIRES(mutex_);
-  void read() CARILLON_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   int file_ CARILLON_GUARDED_BY(mutex_) = -1;

@@ -124,6 +124,7 @@ void RocksEngine::take_back(const std::optional<AcknowledgedMark::Value>& mark) 
 
 Result<void> RocksEngine::take_folder() {
   if (lock_ != nullptr) return {};
+  if (Result<void> checked = check_no_backup(); !checked) return checked;
   const std::string& folder = options_.folder;
   if (rocksdb::Status status = env_->CreateDirIfMissing(folder); !status.ok()) {
     return to_error(status, "create data folder " + folder);
@@ -138,6 +139,19 @@ Result<void> RocksEngine::take_folder() {
                  "data folder " + folder + " is in use by another process"};
   }
   return mark_.open(folder);
+}
+
+Result<void> RocksEngine::check_no_backup() const {
+  const std::string& folder = options_.folder;
+  if (env_->FileExists(folder + "/" + kBackupFile).ok()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "folder " + folder + " is a backup: carillon restore makes a data folder of it"};
+  }
+  if (env_->FileExists(folder + "/" + kRestoringFile).ok()) {
+    return Error{ErrorCode::kCorrupt, "a restore into data folder " + folder +
+                                          " was interrupted: remove it and restore again"};
+  }
+  return {};
 }
 
 Result<void> RocksEngine::check_families(bool& exists) const {

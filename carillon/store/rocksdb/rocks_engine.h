@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,7 @@
 #include "carillon/base/result.h"
 #include "carillon/broker/store.h"
 #include "carillon/store/rocksdb/acknowledged_mark.h"
+#include "carillon/store/rocksdb/backup.h"
 #include "carillon/store/rocksdb/commit_pipeline.h"
 #include "carillon/store/rocksdb/folder_file_system.h"
 #include "carillon/store/rocksdb/free_space.h"
@@ -63,9 +65,13 @@ class RocksEngine final : public PipelineEngine {
   /// Adds what the engine counts. Pre: not being reopened.
   void add_to(RocksStats& stats) const;
   Result<void> compact();
+  /// Makes a backup; from any thread. Pre: not being reopened.
+  Result<BackupList> back_up(const std::string& folder, std::stop_token stop);
 
  private:
   Result<void> take_folder();
+  [[nodiscard]] Result<void> check_no_backup() const;
+  Result<void> add_live_files(BackupWriter& writer);
   Result<void> check_families(bool& exists) const;
   [[nodiscard]] Error newer_format(const FormatRecord& format) const;
   Result<void> check_manifest(const AcknowledgedMark::Value& mark) const;

@@ -106,6 +106,12 @@ RocksStats RocksDatabase::stats() const {
   return stats;
 }
 
+Result<BackupList> RocksDatabase::back_up(const std::string& folder, std::stop_token stop) {
+  Result<BackupList> result = Error{ErrorCode::kUnavailable, "the store is closed"};
+  impl_->pipeline->with_engine([&] { result = impl_->engine.back_up(folder, std::move(stop)); });
+  return result;
+}
+
 Result<void> RocksDatabase::compact() {
   Result<void> result;
   impl_->pipeline->with_engine([this, &result] { result = impl_->engine.compact(); });

@@ -19,12 +19,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
 #include "carillon/base/result.h"
 #include "carillon/base/time.h"
 #include "carillon/broker/store.h"
+#include "carillon/store/rocksdb/backup.h"
 #include "carillon/store/rocksdb/rocks_stats.h"
 
 namespace rocksdb {
@@ -96,6 +98,12 @@ class RocksDatabase {
   [[nodiscard]] std::unique_ptr<broker::Store> open_partition(std::uint32_t index);
 
   [[nodiscard]] RocksStats stats() const;
+  /// Makes the backup `folder`, which must not exist, while everything goes on: every commit that
+  /// was acknowledged before the call is in it. Blocking; from any thread. A recover() waits for
+  /// its end.
+  /// Errors: as BackupWriter; kUnavailable: the store has failed, or `stop` was requested.
+  /// Cost:   links to the sorted files where the file system has them, else copies; copies the log.
+  Result<BackupList> back_up(const std::string& folder, std::stop_token stop = {});
   /// Waits until everything written so far is in sorted files and compacted as far as it will be.
   /// For benchmarks.
   Result<void> compact();

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of those who run a server: json, tubes, check, backup, restore.
+
+    python3 cli_operations_test.py build/gcc-release/bin/carillon
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cli_test
+
+LIMIT_S = cli_test.LIMIT_S
+
+
+class Server:
+    """A server of its own, with a folder or without; stopped at the end."""
+
+    def __init__(self, *words, data=None, environment=None):
+        place = ["--data", data] if data else ["--memory"]
+        self.process = subprocess.Popen(
+            [cli_test.BINARY, "serve", *place, "--listen", "127.0.0.1:0", *words],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+        self.log = []
+        self.address = re.search(r"127\.0\.0\.1:\d+", self.until("listens on")).group()
+
+    def until(self, what):
+        """The next line of the log with `what` in it."""
+        for line in self.process.stderr:
+            self.log.append(line)
+            if what in line:
+                return line
+        raise AssertionError(f"the server ended without '{what}':\n{''.join(self.log)}")
+
+    def verb(self, *words, stdin=b""):
+        return cli_test.run(*words, stdin=stdin, CARILLON_SERVER=self.address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        rest = self.process.stderr.read()
+        self.log.append(rest)
+        self.process.stderr.close()
+        status = self.process.wait(LIMIT_S)
+        if kind is None:
+            assert status == 0, f"the server ended with {status}: {rest}"
+
+
+class Tubes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        cls.server = cls.stack.enter_context(Server())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.stack.close()
+
+    def verb(self, *words, stdin=b""):
+        status, out, err = self.server.verb(*words, stdin=stdin)
+        self.assertEqual((status, err if words[0] != "reserve" else ""), (0, ""), words)
+        return out
+
+    def json(self, *words, stdin=b""):
+        return json.loads(self.verb(*words, "--json", stdin=stdin))
+
+    def test_json_has_its_members(self):
+        job = self.json("put", "--tube", "members", "x")
+        self.assertEqual(list(job), ["id"])
+        tubes = {tube["tube"]: tube for tube in self.json("ls")["tubes"]}
+        self.assertEqual(tubes["members"], {
+            "tube": "members", "ready": 1, "delayed": 0, "reserved": 0, "buried": 0,
+            "watching": 0, "waiting": 0, "pause_left_s": 0})
+        stats = self.json("stats", "--job", str(job["id"]))
+        self.assertEqual((stats["id"], stats["state"], stats["pri"]),
+                         (str(job["id"]), "ready", 1024))
+        self.assertIs(self.json("stats")["draining"], False)
+        self.assertEqual(self.json("delete", str(job["id"])), {"deleted": [job["id"]],
+                                                               "missing": []})
+        status, out, _ = self.server.verb("delete", "--json", "999999")
+        self.assertEqual((status, json.loads(out)), (1, {"deleted": [], "missing": [999999]}))
+
+    def test_json_is_valid_whatever_the_bytes(self):
+        for body, name, text in [
+                (b"\xff\xfe", "body_base64", "//4="), (b"\xed\xa0\x80", "body_base64", "7aCA"),
+                (b"\xc0\x80", "body_base64", "wIA="), (b"\xe2\x82", "body_base64", "4oI="),
+                ("gr\u00fcn \U0001f514".encode(), "body", "gr\u00fcn \U0001f514"),
+                (b"\x00\x1f\x7f\"\\", "body", "\x00\x1f\x7f\"\\"), (b"", "body", "")]:
+            job = self.json("put", "--tube", "bytes", stdin=body)["id"]
+            self.assertEqual(self.json("peek", str(job)),
+                             {"id": job, "size": len(body), name: text})
+            self.verb("delete", str(job))
+
+    def test_bury_and_release_behind_a_reserve(self):
+        job = self.json("put", "--tube", "ends", "--priority", "7", "x")["id"]
+        self.verb("reserve", "--tube", "ends", "--bury")
+        stats = self.json("stats", "--job", str(job))
+        self.assertEqual((stats["state"], stats["pri"]), ("buried", 7))
+        self.assertEqual(self.verb("kick", "--tube", "ends"), "1\n")
+        self.verb("reserve", "--tube", "ends", "--release", "90500ms")
+        stats = self.json("stats", "--job", str(job))
+        self.assertEqual((stats["state"], stats["pri"], stats["delay"]), ("delayed", 7, 91))
+        for words in [["--bury", "--delete"], ["--release", "1s", "--bury"],
+                      ["--release", "x"]]:
+            self.assertEqual(self.server.verb("reserve", *words)[0], 2)
+
+    def test_kick_of_a_tube_and_of_jobs(self):
+        jobs = [self.json("put", "--tube", "kick", "--delay", "1h", "x")["id"] for _ in range(4)]
+        self.assertEqual(self.json("kick", "--tube", "kick", "--count", "2"),
+                         {"kicked": 2, "missing": []})
+        self.assertEqual(self.verb("kick", str(jobs[3])), "1\n")
+        status, out, err = self.server.verb("kick", "--json", str(jobs[0]), str(jobs[2]), "999999")
+        self.assertEqual(status, 1)
+        self.assertEqual(json.loads(out), {"kicked": 1, "missing": [jobs[0], 999999]})
+        self.assertIn(f"{jobs[0]} 999999", err)
+        for words in [["--count", "x"], ["--count", "-1"], ["1", "--tube", "a"], ["x"]]:
+            self.assertEqual(self.server.verb("kick", *words)[0], 2, words)
+
+    def test_pause_and_resume(self):
+        self.json("put", "--tube", "pause", "x")
+        self.assertEqual(self.json("pause", "--tube", "pause", "--for", "59500ms"),
+                         {"tube": "pause", "pause_s": 60})
+        self.assertRegex(self.verb("ls"), r"(?m)  pause \(paused, (60|59|5\d) s left\)$")
+        self.assertEqual(self.server.verb("reserve", "--tube", "pause")[0], 1)
+        self.assertEqual(self.verb("resume", "--tube", "pause"), "")
+        self.assertEqual(self.verb("reserve", "--tube", "pause", "--delete"), "x\n")
+        status, _, err = self.server.verb("pause", "--tube", "none", "--for", "1s")
+        self.assertEqual((status, err), (1, "carillon pause: NOT_FOUND: there is no tube none\n"))
+        self.assertEqual(self.server.verb("pause", "--tube", "a")[0], 2)
+
+
+class Folders(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="carillon-folders-")
+        self.addCleanup(self.folder.cleanup)
+        self.data = self.path("data")
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def fill(self, *words):
+        with Server(*words, data=self.data) as server:
+            for tube in ["mail", "report"]:
+                for delay in ["0", "30s", "1h", "2d"]:
+                    self.assertEqual(server.verb("put", "-t", tube, "-d", delay, "body")[0], 0)
+            server.verb("reserve", "-t", "mail", "--bury")
+
+    def report(self, folder, status=0):
+        done = cli_test.run("check", folder, "--json")
+        self.assertEqual(done[0], status, done)
+        return json.loads(done[1])
+
+    def contents(self, folder):
+        found = {}
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb") as file:
+                found[name] = file.read()
+        return found
+
+    def test_check_counts_and_changes_nothing(self):
+        for words in [[], ["--partitions", "3"]]:
+            self.fill(*words)
+            before = self.contents(self.data)
+            report = self.report(self.data)
+            self.assertEqual(self.contents(self.data), before)
+            counts = {name: report[name] for name in ["jobs", "ready", "delayed", "buried", "far",
+                                                      "body_bytes", "faults_found"]}
+            self.assertEqual(counts, {"jobs": 8, "ready": 1, "delayed": 6, "buried": 1, "far": 4,
+                                      "body_bytes": 32, "faults_found": 0})
+            self.assertEqual(report["partitions"], 3 if words else 1)
+            self.assertEqual({tube["tube"] for tube in report["tubes"]}, {"mail", "report"})
+            status, out, _ = cli_test.run("check", self.data)
+            self.assertEqual(status, 0)
+            self.assertRegex(out, r"(?m)^ +0 +3 +1 +2  \d{4}-\d\d-\d\dT[\d:.]+Z  mail$")
+            self.assertRegex(out, r"(?m)^sound: 8 jobs, 32 bytes of bodies$")
+            self.data = self.path("data-3")
+
+    def test_check_needs_no_right_to_write(self):
+        self.fill()
+        os.chmod(self.folder.name, 0o755)
+        if os.geteuid() != 0:
+            self.skipTest("needs another user")
+        done = subprocess.run([cli_test.BINARY, "check", self.data, "--json"], user=65534,
+                              capture_output=True, timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(done.stdout)["sound"])
+
+    def test_a_folder_in_use_is_not_read(self):
+        with Server(data=self.data) as server:
+            server.verb("put", "x")
+            for words in [["check", self.data], ["backup", "--data", self.data, self.path("b")]]:
+                status, out, err = cli_test.run(*words)
+                self.assertEqual((status, out), (3, ""), words)
+                self.assertIn("is in use by a server", err)
+            self.assertFalse(os.path.exists(self.path("b")))
+
+    def test_what_is_not_sound_ends_with_4_and_is_named(self):
+        self.fill()
+        mark = os.path.join(self.data, "ACKNOWLEDGED")
+        with open(mark, "rb") as file:
+            value = bytearray(file.read())
+        value[8] ^= 0x80
+        value[32] ^= 0x80
+        with open(mark, "wb") as file:
+            file.write(value)
+        report = self.report(self.data, status=4)
+        self.assertFalse(report["sound"])
+        self.assertEqual(report["faults_found"], 1)
+        self.assertEqual(report["faults"][0]["place"], "ACKNOWLEDGED")
+        status, out, err = cli_test.run("check", self.data)
+        self.assertEqual(status, 4)
+        self.assertIn("fault: ACKNOWLEDGED: write ", out)
+        self.assertIn("NOT SOUND: 1 fault\n", out)
+        self.assertIn("is not sound: 1 fault", err)
+        # Neither is a backup of it.
+        status, _, err = cli_test.run("backup", "--data", self.data, self.path("backup"))
+        self.assertEqual(status, 4)
+        self.assertIn("the backup", err)
+        status, _, err = cli_test.run("restore", self.path("backup"), "--data", self.path("new"))
+        self.assertEqual(status, 4)
+        self.assertFalse(os.path.exists(self.path("new")))
+
+    def test_backup_restore_serve(self):
+        self.fill()
+        before = self.contents(self.data)
+        status, out, err = cli_test.run("backup", "--data", self.data, self.path("b"), "--json")
+        self.assertEqual((status, err), (0, ""))
+        made = json.loads(out)
+        self.assertEqual(list(made), ["backup", "created", "files", "bytes", "jobs"])
+        self.assertEqual((made["backup"], made["jobs"]), (self.path("b"), 8))
+        self.assertEqual(self.contents(self.data), before)
+        self.assertTrue(self.report(self.path("b"))["backup"])
+
+        status, out, err = cli_test.run("restore", self.path("b"), "--data", self.path("new"))
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"^restored .*/new: \d+ files, .*; sound: 8 jobs\n$")
+        with Server(data=self.path("new")) as server:
+            self.assertEqual(server.verb("peek", "1")[1], "body\n")
+            self.assertEqual(server.verb("stats", "--job", "1")[0], 0)
+            self.assertGreater(int(server.verb("put", "x")[1]), 2**32)
+
+    def test_nothing_is_overwritten(self):
+        self.fill()
+        self.assertEqual(cli_test.run("backup", "--data", self.data, self.path("b"))[0], 0)
+        before = self.contents(self.path("b")), self.contents(self.data)
+        for words, status, named in [
+                (["backup", "--data", self.data, self.path("b")], 2, "exists already"),
+                (["backup", "--data", self.path("none"), self.path("c")], 1, "none"),
+                (["backup", "--data", self.path("b"), self.path("c")], 2, "no data folder"),
+                (["backup", "--data", self.data, self.path("no/folder")], 1, "No such file"),
+                (["restore", self.path("b"), "--data", self.data], 2, "is not empty"),
+                (["restore", self.data, "--data", self.path("c")], 1, "is no backup"),
+                (["restore", self.path("none"), "--data", self.path("c")], 1, "is no backup"),
+                (["check", self.path("none")], 1, "No such file"),
+                (["check", self.folder.name], 1, "there is no database"),
+                (["check"], 2, "FOLDER")]:
+            done = cli_test.run(*words)
+            self.assertEqual(done[:2], (status, ""), done)
+            self.assertIn(named, done[2])
+            self.assertFalse(os.path.exists(self.path("c")))
+        self.assertEqual((self.contents(self.path("b")), self.contents(self.data)), before)
+        status, _, err = cli_test.run("serve", "--data", self.path("b"), "--listen", "127.0.0.1:0")
+        self.assertEqual(status, 3)
+        self.assertIn("is a backup", err)
+
+
+if __name__ == "__main__":
+    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// What the verbs that ask a server share: where it is, what its answers mean, which exit status.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/carillon/output.h"
+#include "apps/carillon/verbs.h"
+#include "carillon/base/result.h"
+#include "carillon/server/beanstalk_client.h"
+
+namespace carillon::app {
+
+/// What went wrong, on its way to on_call().
+struct Failure {
+  ExitStatus status;
+  std::string message;
+};
+
+template <class T>
+T value_or_fail(Result<T> result, ExitStatus status) {
+  if (!result) throw Failure{status, result.error().message};
+  return std::move(*result);
+}
+
+/// Runs `verb` when its subcommand is given; says what went wrong.
+template <class Verb>
+void on_call(CLI::App* app, std::shared_ptr<Verb> verb, int& status) {
+  app->callback([name = app->get_name(), verb, &status] {
+    try {
+      verb->run();
+    } catch (const Failure& failure) {
+      print_error(fmt::format("carillon {}: {}", name, failure.message));
+      status = failure.status;
+    }
+  });
+}
+
+// Values of options. Failures have the status kUsage and name the option.
+
+/// What the protocol can say of a delay or a time to run, of a priority, and of a wait.
+inline constexpr std::uint32_t kMostSeconds = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kLeastUrgent = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kMostWaitSeconds = std::numeric_limits<std::int32_t>::max();
+
+[[nodiscard]] Span span_of(const std::string& text, const char* option);
+[[nodiscard]] std::uint32_t wire_seconds(const std::string& text, const char* option,
+                                         std::uint32_t most);
+/// Numbers are taken as text from the command line: its parser would read 010 as eight.
+[[nodiscard]] std::uint64_t number_of(
+    const std::string& text, const char* option,
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+void check_tube(const std::string& tube);
+/// What the command line says of it, even if that is nothing: "".
+[[nodiscard]] std::optional<std::string> said(const CLI::Option* option);
+
+// The server.
+
+/// Where a verb finds the server: what is said behind the verb, else before it.
+struct Target {
+  Connecting of_verb;
+  Connecting of_program;
+
+  [[nodiscard]] Span patience() const;
+};
+
+/// Adds the subcommand, with --server and --patience.
+CLI::App* add_client_verb(CLI::App& program, const char* name, const char* description,
+                          Target& target, const Connecting& of_program);
+
+[[nodiscard]] server::BeanstalkClient connect(const Target& target);
+
+using Answer = server::BeanstalkClient::Answer;
+
+/// The failure that an answer is which was not hoped for: NOT_FOUND and the like with status 1,
+/// anything else with 3.
+[[nodiscard]] Failure failure_of(const Answer& answer);
+/// An answer whose first word is `word`; others are failures. `absent` says what is not there if
+/// the status is 1.
+Answer expect(Result<Answer> result, std::string_view word, const std::string& absent = {});
+
+/// Statistics: "key: value" lines without the head and without quotes.
+using Fields = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] Fields fields_of(const std::string& document);
+/// The value of `key`; its absence is a failure.
+[[nodiscard]] std::string field(const Fields& fields, std::string_view key);
+/// The same as a number; nonsense is 0.
+[[nodiscard]] std::uint64_t count_field(const Fields& fields, std::string_view key);
+
+}  // namespace carillon::app

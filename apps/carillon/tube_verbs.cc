@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// carillon ls | stats | kick | pause | resume: tubes, and what is in them.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/carillon/client.h"
+#include "apps/carillon/json.h"
+#include "apps/carillon/tubes.h"
+
+namespace carillon::app {
+
+using server::BeanstalkClient;
+
+std::vector<TubeLine> read_tubes(BeanstalkClient& client) {
+  const std::string names = expect(client.ask("list-tubes"), "OK").body;
+  std::vector<TubeLine> tubes;
+  std::istringstream lines(names);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("- ")) continue;
+    TubeLine tube;
+    tube.name = line.substr(2);
+    const Answer answer = value_or_fail(client.ask("stats-tube " + tube.name), kServerError);
+    if (answer.is("NOT_FOUND")) continue;  // It has gone since.
+    if (!answer.is("OK")) throw failure_of(answer);
+    const Fields fields = fields_of(answer.body);
+    tube.ready = count_field(fields, "current-jobs-ready");
+    tube.delayed = count_field(fields, "current-jobs-delayed");
+    tube.reserved = count_field(fields, "current-jobs-reserved");
+    tube.buried = count_field(fields, "current-jobs-buried");
+    tube.watching = count_field(fields, "current-watching");
+    tube.waiting = count_field(fields, "current-waiting");
+    tube.total = count_field(fields, "total-jobs");
+    tube.pause_left_s = count_field(fields, "pause-time-left");
+    // This connection, like each new one, watches it: that is not what was asked.
+    if (tube.name == "default" && tube.watching > 0) --tube.watching;
+    tubes.push_back(std::move(tube));
+  }
+  return tubes;
+}
+
+namespace {
+
+struct List {
+  Target target;
+  bool json = false;
+
+  void run() const {
+    BeanstalkClient client = connect(target);
+    const std::vector<TubeLine> tubes = read_tubes(client);
+    if (json) {
+      std::vector<std::string> items;
+      for (const TubeLine& tube : tubes) {
+        items.push_back(JsonLine()
+                            .text("tube", tube.name)
+                            .number("ready", tube.ready)
+                            .number("delayed", tube.delayed)
+                            .number("reserved", tube.reserved)
+                            .number("buried", tube.buried)
+                            .number("watching", tube.watching)
+                            .number("waiting", tube.waiting)
+                            .number("pause_left_s", tube.pause_left_s)
+                            .str());
+      }
+      fmt::print("{}\n", JsonLine().list("tubes", items).str());
+      return;
+    }
+    fmt::print("{:>10} {:>10} {:>10} {:>10} {:>9} {:>8}  {}\n", "ready", "delayed", "reserved",
+               "buried", "watching", "waiting", "tube");
+    for (const TubeLine& tube : tubes) {
+      fmt::print(
+          "{:>10} {:>10} {:>10} {:>10} {:>9} {:>8}  {}{}\n", tube.ready, tube.delayed,
+          tube.reserved, tube.buried, tube.watching, tube.waiting, tube.name,
+          tube.pause_left_s > 0 ? fmt::format(" (paused, {} s left)", tube.pause_left_s) : "");
+    }
+  }
+};
+
+/// A number if it is one, as JSON knows it; else a string.
+void add_field(JsonLine& object, const std::string& name, const std::string& value) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(value.data(), value.data() + value.size(), number, std::chars_format::fixed);
+  const bool zeros = value.size() > 1 && value.front() == '0' && value[1] != '.';
+  if (error == std::errc() && end == value.data() + value.size() && !zeros) {
+    object.raw(name, value);
+  } else if (value == "true" || value == "false") {
+    object.flag(name, value == "true");
+  } else {
+    object.text(name, value);
+  }
+}
+
+struct Stats {
+  Target target;
+  const CLI::Option* by_tube = nullptr;
+  const CLI::Option* by_job = nullptr;
+  bool json = false;
+
+  void run() const {
+    std::string line = "stats";
+    std::string absent;
+    if (const std::optional<std::string> tube = said(by_tube)) {
+      check_tube(*tube);
+      line = "stats-tube " + *tube;
+      absent = "there is no tube " + *tube;
+    } else if (const std::optional<std::string> job = said(by_job)) {
+      const std::uint64_t number = number_of(*job, "--job");
+      line = fmt::format("stats-job {}", number);
+      absent = fmt::format("there is no job {}", number);
+    }
+    BeanstalkClient client = connect(target);
+    const Fields fields = fields_of(expect(client.ask(line), "OK", absent).body);
+    if (json) {
+      JsonLine object;
+      for (const auto& [name, value] : fields) {
+        // Names stay text, whatever they look like.
+        if (name == "name" || name == "tube" || name == "id") {
+          object.text(name, value);
+        } else {
+          add_field(object, name, value);
+        }
+      }
+      fmt::print("{}\n", object.str());
+      return;
+    }
+    std::size_t width = 0;
+    for (const auto& [name, value] : fields) width = std::max(width, name.size());
+    for (const auto& [name, value] : fields) fmt::print("{:<{}}  {}\n", name, width, value);
+  }
+};
+
+struct Kick {
+  Target target;
+  std::string tube = "default";
+  std::string count = "1";
+  std::vector<std::string> words;
+  bool json = false;
+
+  void run() const {
+    check_tube(tube);
+    const std::uint64_t most = number_of(count, "--count", 0xFFFF'FFFFU);
+    std::vector<std::uint64_t> ids;
+    for (const std::string& word : words) ids.push_back(number_of(word, "ID"));
+    BeanstalkClient client = connect(target);
+    std::uint64_t kicked = 0;
+    std::vector<std::string> missing;
+    if (ids.empty()) {
+      expect(client.ask("use " + tube), "USING");
+      kicked = expect(client.ask(fmt::format("kick {}", most)), "KICKED").id();
+    }
+    for (const std::uint64_t id : ids) {
+      const Answer answer = value_or_fail(client.ask(fmt::format("kick-job {}", id)), kServerError);
+      if (answer.is("NOT_FOUND")) {
+        missing.push_back(std::to_string(id));
+      } else if (answer.is("KICKED")) {
+        ++kicked;
+      } else {
+        throw failure_of(answer);
+      }
+    }
+    if (json) {
+      fmt::print("{}\n", JsonLine().number("kicked", kicked).list("missing", missing).str());
+    } else {
+      fmt::print("{}\n", kicked);
+    }
+    if (!missing.empty()) {
+      throw Failure{kNotFound, fmt::format("not found, or neither buried nor delayed: {}",
+                                           fmt::join(missing, " "))};
+    }
+  }
+};
+
+struct Pause {
+  Target target;
+  std::string tube;
+  std::string time;
+  bool json = false;
+
+  void run() const {
+    check_tube(tube);
+    const std::uint32_t pause_s = wire_seconds(time, "--for", kMostSeconds);
+    BeanstalkClient client = connect(target);
+    expect(client.ask(fmt::format("pause-tube {} {}", tube, pause_s)), "PAUSED",
+           "there is no tube " + tube);
+    if (json) {
+      fmt::print("{}\n", JsonLine().text("tube", tube).number("pause_s", pause_s).str());
+    }
+  }
+};
+
+void add_ls(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = std::make_shared<List>();
+  CLI::App* app = add_client_verb(program, "ls", "List the tubes and what is in them", verb->target,
+                                  connecting);
+  app->add_flag("--json", verb->json, "Print one line of JSON: tubes");
+  on_call(app, verb, status);
+}
+
+void add_stats(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = std::make_shared<Stats>();
+  CLI::App* app =
+      add_client_verb(program, "stats", "Print the statistics of the server, a tube or a job",
+                      verb->target, connecting);
+  CLI::Option* tube = app->add_option("-t,--tube", "Of this tube")->type_name("TEXT")->expected(1);
+  verb->by_tube = tube;
+  verb->by_job = app->add_option("-j,--job", "Of the job with this id")
+                     ->type_name("N")
+                     ->expected(1)
+                     ->excludes(tube);
+  app->add_flag("--json", verb->json, "Print one line of JSON: name and value of each");
+  on_call(app, verb, status);
+}
+
+void add_kick(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = std::make_shared<Kick>();
+  CLI::App* app = add_client_verb(
+      program, "kick", "Make jobs ready that are buried, or else delayed, and print how many",
+      verb->target, connecting);
+  // Text, read by number_of().
+  CLI::Option* ids = app->add_option("ID", verb->words, "Only these jobs")->type_name("");
+  app->add_option("-t,--tube", verb->tube, "Tube whose jobs are kicked, the first ones first")
+      ->capture_default_str()
+      ->excludes(ids);
+  app->add_option("-n,--count", verb->count, "How many at most")
+      ->capture_default_str()
+      ->type_name("N")
+      ->excludes(ids);
+  app->add_flag("--json", verb->json, "Print one line of JSON: kicked, missing");
+  on_call(app, verb, status);
+}
+
+void add_pause(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = std::make_shared<Pause>();
+  CLI::App* app = add_client_verb(program, "pause",
+                                  "Have no job of a tube reserved for a time; all else goes on",
+                                  verb->target, connecting);
+  app->add_option("-t,--tube", verb->tube, "The tube")->required();
+  app->add_option("--for", verb->time, "How long; whole seconds, rounded up")
+      ->required()
+      ->type_name("TIME");
+  app->add_flag("--json", verb->json, "Print one line of JSON: tube, pause_s");
+  on_call(app, verb, status);
+}
+
+void add_resume(CLI::App& program, int& status, const Connecting& connecting) {
+  auto verb = std::make_shared<Pause>();
+  verb->time = "0s";
+  CLI::App* app =
+      add_client_verb(program, "resume", "End the pause of a tube", verb->target, connecting);
+  app->add_option("-t,--tube", verb->tube, "The tube")->required();
+  app->add_flag("--json", verb->json, "Print one line of JSON: tube, pause_s");
+  on_call(app, verb, status);
+}
+
+}  // namespace
+
+void add_tube_verbs(CLI::App& program, int& status, const Connecting& connecting) {
+  add_ls(program, status, connecting);
+  add_stats(program, status, connecting);
+  add_kick(program, status, connecting);
+  add_pause(program, status, connecting);
+  add_resume(program, status, connecting);
+}
+
+}  // namespace carillon::app

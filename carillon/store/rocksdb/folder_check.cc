@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/store/rocksdb/folder_check.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <rocksdb/db.h>
+
+#include "carillon/broker/job.h"
+#include "carillon/store/rocksdb/acknowledged_mark.h"
+#include "carillon/store/rocksdb/backup.h"
+#include "carillon/store/rocksdb/folder_file_system.h"
+#include "carillon/store/rocksdb/folder_lock.h"
+#include "carillon/store/rocksdb/gap_filter.h"
+#include "carillon/store/rocksdb/record_codec.h"
+#include "carillon/store/rocksdb/rocks_settings.h"
+#include "carillon/store/rocksdb/status_error.h"
+
+namespace carillon::store {
+namespace {
+
+namespace fs = std::filesystem;
+using broker::JobId;
+using broker::JobRecord;
+using broker::JobState;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+
+/// A far job as its record in `far` has it.
+struct FarJob {
+  JobId id = 0;
+  std::uint32_t tube = 0;
+  std::uint32_t body_size = 0;
+};
+
+std::string job_name(JobId id) { return "job " + std::to_string(id); }
+
+}  // namespace
+
+/// One reading of a folder.
+class FolderCheck {
+ public:
+  explicit FolderCheck(const FolderCheckOptions& options) : options_(options) {}
+  ~FolderCheck() {
+    for (rocksdb::ColumnFamilyHandle* family : handles_) {
+      if (family != nullptr) (void)db_->DestroyColumnFamilyHandle(family);
+    }
+  }
+
+  Result<FolderReport> run();
+
+ private:
+  using Tubes = std::map<std::uint32_t, CheckedTube>;
+  class Cursor;
+
+  void fault(std::string place, std::string_view key, std::string what);
+  void fault(Family family, std::string_view key, std::string what) {
+    fault(kFamilyNames[family], key, std::move(what));
+  }
+
+  Result<bool> check_files();
+  bool open();
+  void check_meta();
+  void check_meta_record(std::string_view key, std::string_view value);
+  void check_partition_record(std::string_view key, std::string_view value);
+  void check_tube_record(std::string_view key, std::string_view value);
+  void check_mark();
+  void check_partition(PartitionIndex partition);
+  std::vector<FarJob> read_far(PartitionIndex partition, Tubes& tubes);
+  void check_jobs(PartitionIndex partition, Tubes& tubes, const std::vector<FarJob>& far);
+  void check_job(PartitionIndex partition, Tubes& tubes, Family family, std::string_view key,
+                 const JobRecord& job);
+  void check_far_counts(PartitionIndex partition, Tubes& tubes);
+  void check_strangers();
+
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterator(Family family,
+                                                            const Slice* lower = nullptr,
+                                                            const Slice* upper = nullptr) const {
+    ReadOptions read;
+    read.iterate_lower_bound = lower;
+    read.iterate_upper_bound = upper;
+    read.fill_cache = false;
+    read.verify_checksums = true;
+    read.readahead_size = std::size_t{2} << 20;
+    return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(read, handles_[family]));
+  }
+
+  const FolderCheckOptions& options_;
+  FolderReport report_;
+  std::optional<AcknowledgedMark::Value> mark_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
+  std::map<std::uint32_t, broker::PartitionRecord> partitions_;
+  std::map<std::uint32_t, Tubes> tubes_;
+  // What the record of a tube says: how many of its jobs are far, and none before when.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::int64_t>> far_;
+};
+
+/// The jobs of a partition in one family, by id; what is no key of a job is a fault.
+class FolderCheck::Cursor {
+ public:
+  Cursor(FolderCheck& check, Family family, PartitionIndex partition)
+      : check_(check),
+        family_(family),
+        begin_(partition_begin(partition)),
+        end_(partition_end(partition)),
+        lower_(begin_.view()),
+        upper_(end_.view()),
+        at_(check.iterator(family, &lower_, &upper_)) {
+    at_->SeekToFirst();
+    read();
+  }
+  void next() {
+    at_->Next();
+    read();
+  }
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+  [[nodiscard]] bool is_at(JobId id) const noexcept { return !ended_ && id_ == id; }
+  [[nodiscard]] JobId id() const noexcept { return id_; }
+  [[nodiscard]] std::string_view key() const { return at_->key().ToStringView(); }
+  [[nodiscard]] std::string_view value() const { return at_->value().ToStringView(); }
+
+ private:
+  void read() {
+    for (; at_->Valid(); at_->Next()) {
+      Result<JobId> id = parse_job_key(key());
+      if (id) {
+        id_ = *id;
+        return;
+      }
+      check_.fault(family_, key(), id.error().message);
+    }
+    ended_ = true;
+    if (!at_->status().ok()) {
+      check_.fault(family_, {}, "cannot be read to its end: " + at_->status().ToString());
+    }
+  }
+
+  FolderCheck& check_;
+  const Family family_;
+  const Key begin_;
+  const Key end_;
+  const Slice lower_;
+  const Slice upper_;
+  const std::unique_ptr<rocksdb::Iterator> at_;
+  bool ended_ = false;
+  JobId id_ = 0;
+};
+
+void FolderCheck::fault(std::string place, std::string_view key, std::string what) {
+  ++report_.faults_found;
+  if (report_.faults.size() >= options_.max_faults) return;
+  report_.faults.push_back({std::move(place), to_hex(key), std::move(what)});
+}
+
+Result<FolderReport> FolderCheck::run() {
+  Result<bool> goes_on = check_files();
+  if (!goes_on) return std::move(goes_on).error();
+  if (!*goes_on || !open()) return std::move(report_);
+  check_meta();
+  if (report_.format > kFormatVersion) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "data folder " + options_.folder + " has format version " +
+                     std::to_string(report_.format) + ", this build reads up to version " +
+                     std::to_string(kFormatVersion)};
+  }
+  check_mark();
+  for (std::uint32_t i = 0; i < report_.partitions; ++i) {
+    check_partition(static_cast<PartitionIndex>(i));
+  }
+  check_strangers();
+  for (auto& [partition, tubes] : tubes_) {
+    for (auto& [number, tube] : tubes) report_.tubes.push_back(std::move(tube));
+  }
+  return std::move(report_);
+}
+
+/// False: there is a fault after which nothing can be read.
+Result<bool> FolderCheck::check_files() {
+  const std::string& folder = options_.folder;
+  std::error_code error;
+  if (fs::exists(folder + "/" + kRestoringFile, error)) {
+    fault("folder", {}, "a restore into it was interrupted; remove it and restore again");
+    return false;
+  }
+  if (fs::exists(folder + "/" + kBackupFile, error)) {
+    report_.is_backup = true;
+    Result<BackupList> backup = read_backup(folder);
+    if (!backup) {
+      fault(kBackupFile, {}, backup.error().message);
+      return false;
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string extension = entry.path().extension().string();
+    std::error_code ignored;
+    const std::uintmax_t size = entry.file_size(ignored);
+    if (extension == ".sst") {
+      ++report_.table_files;
+      report_.table_bytes += size;
+    } else if (extension == ".log") {
+      report_.log_bytes += size;
+    }
+  }
+  if (error) {
+    return Error{ErrorCode::kIo, "list folder " + folder + ": " + error.message()};
+  }
+  mark_ = AcknowledgedMark::read_only(folder);
+  if (mark_) report_.acknowledged = mark_->group;
+  if (!fs::exists(folder + "/CURRENT", error)) {
+    if (report_.table_files == 0 && report_.log_bytes == 0 && !mark_) {
+      return Error{ErrorCode::kNotFound, "there is no database in folder " + folder};
+    }
+    fault("CURRENT", {}, "is missing, so that nothing can be read: the folder is not whole");
+    return false;
+  }
+  if (!mark_) return true;
+  std::string current;
+  if (!rocksdb::ReadFileToString(rocksdb::Env::Default(), folder + "/CURRENT", &current).ok()) {
+    return true;  // Opening will say why.
+  }
+  current.erase(current.find_last_not_of('\n') + 1);
+  if (manifest_number(current) != mark_->manifest_number) return true;
+  const std::uintmax_t bytes = fs::file_size(folder + "/" + current, error);
+  if (!error && bytes < mark_->manifest_bytes) {
+    fault(current, {},
+          "had " + std::to_string(mark_->manifest_bytes) + " bytes and now has " +
+              std::to_string(bytes));
+  }
+  return true;
+}
+
+bool FolderCheck::open() {
+  RocksOptions rocks;
+  rocks.folder = options_.folder;
+  rocks.log = [this](LogLevel level, std::string_view message) {
+    if (level == LogLevel::kError) fault("folder", {}, std::string(message));
+  };
+  rocksdb::DBOptions db_options = make_db_options(rocks);
+  db_options.create_if_missing = false;
+  db_options.create_missing_column_families = false;
+  GapFilter gaps;
+  db_options.wal_filter = &gaps;
+  std::vector<std::string> names;
+  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options, options_.folder, &names);
+  if (!status.ok()) {
+    fault("folder", {}, "the list of column families: " + status.ToString());
+    return false;
+  }
+  bool complete = true;
+  for (const char* family : kFamilyNames) {
+    if (std::find(names.begin(), names.end(), family) != names.end()) continue;
+    fault(family, {}, "there is no such column family");
+    complete = false;
+  }
+  for (const std::string& name : names) {
+    if (std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end()) continue;
+    fault(name, {}, "this column family is not known");
+  }
+  if (!complete) return false;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  // A memtable is never flushed when the log is read without the right to write.
+  status = rocksdb::DB::OpenForReadOnly(
+      db_options, options_.folder,
+      make_families(rocks, rocksdb::NewLRUCache(rocks.block_cache_bytes)), &handles, &db);
+  if (!status.ok()) {
+    fault("folder", {}, "cannot be opened: " + status.ToString());
+    return false;
+  }
+  db_.reset(db);
+  std::copy(handles.begin(), handles.end(), handles_.begin());
+  return true;
+}
+
+void FolderCheck::check_meta() {
+  const std::unique_ptr<rocksdb::Iterator> at = iterator(kMeta);
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    check_meta_record(at->key().ToStringView(), at->value().ToStringView());
+  }
+  if (!at->status().ok()) {
+    fault(kMeta, {}, "cannot be read to its end: " + at->status().ToString());
+  }
+  if (report_.format == 0 && (!partitions_.empty() || !tubes_.empty() || report_.writes != 0)) {
+    fault(kMeta, format_key().view(), "there is no format record");
+  }
+}
+
+void FolderCheck::check_meta_record(std::string_view key, std::string_view value) {
+  if (key == format_key().view()) {
+    Result<FormatRecord> format = decode_format(value);
+    if (!format) return fault(kMeta, key, format.error().message);
+    report_.format = format->version;
+    report_.partitions = format->partition_count;
+  } else if (key == group_key().view()) {
+    Result<std::uint64_t> group = decode_group(value);
+    if (!group) return fault(kMeta, key, group.error().message);
+    report_.writes = *group;
+  } else if (key.size() == 3 && key.front() == 'p') {
+    check_partition_record(key, value);
+  } else if (key.size() == 7 && key.front() == 't') {
+    check_tube_record(key, value);
+  } else {
+    fault(kMeta, key, "this key is not known");
+  }
+}
+
+void FolderCheck::check_partition_record(std::string_view key, std::string_view value) {
+  Result<broker::PartitionRecord> record = decode_partition(value);
+  if (!record) return fault(kMeta, key, record.error().message);
+  const auto index = static_cast<std::uint32_t>(static_cast<std::uint8_t>(key[1]) << 8 |
+                                                static_cast<std::uint8_t>(key[2]));
+  partitions_.emplace(index, std::move(*record));
+}
+
+void FolderCheck::check_tube_record(std::string_view key, std::string_view value) {
+  Result<broker::TubeRecord> record = decode_tube(value);
+  if (!record) return fault(kMeta, key, record.error().message);
+  const auto partition = static_cast<std::uint32_t>(static_cast<std::uint8_t>(key[1]) << 8 |
+                                                    static_cast<std::uint8_t>(key[2]));
+  if (key != tube_key(static_cast<PartitionIndex>(partition), record->number).view()) {
+    return fault(kMeta, key, "tube " + record->name + ": key and record disagree");
+  }
+  far_[{partition, record->number}] = {record->far_count, record->far_from_ms};
+  CheckedTube tube;
+  tube.partition = partition;
+  tube.number = record->number;
+  tube.name = record->name;
+  tube.paused_until_ms = record->paused_until_ms;
+  tubes_[partition].emplace(record->number, std::move(tube));
+}
+
+void FolderCheck::check_mark() {
+  if (!mark_ || mark_->group <= report_.writes) return;
+  fault("ACKNOWLEDGED", {},
+        "write " + std::to_string(mark_->group) + " was acknowledged, but only those up to " +
+            std::to_string(report_.writes) + " can be read");
+}
+
+void FolderCheck::check_partition(PartitionIndex partition) {
+  Tubes& tubes = tubes_[partition];
+  std::set<std::string_view> names;
+  for (const auto& [number, tube] : tubes) {
+    const Key key = tube_key(partition, number);
+    if (!names.insert(tube.name).second) {
+      fault(kMeta, key.view(), "tube " + tube.name + " is there twice");
+    }
+    if (options_.partition_of_tube &&
+        options_.partition_of_tube(tube.name, report_.partitions) != partition) {
+      fault(kMeta, key.view(), "tube " + tube.name + " belongs to another partition");
+    }
+    if (const auto own = partitions_.find(partition);
+        own != partitions_.end() && number >= own->second.next_tube) {
+      fault(kMeta, key.view(), "tube " + tube.name + " has a number that was not given out yet");
+    }
+  }
+  const std::vector<FarJob> far = read_far(partition, tubes);
+  check_jobs(partition, tubes, far);
+  check_far_counts(partition, tubes);
+}
+
+std::vector<FarJob> FolderCheck::read_far(PartitionIndex partition, Tubes& tubes) {
+  const Key begin = partition_begin(partition);
+  const Key end = partition_end(partition);
+  const Slice lower(begin.view());
+  const Slice upper(end.view());
+  const std::unique_ptr<rocksdb::Iterator> at = iterator(kFar, &lower, &upper);
+  std::vector<FarJob> far;
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    Result<FarKeyParts> parts = parse_far_key(key);
+    if (!parts) {
+      fault(kFar, key, parts.error().message);
+      continue;
+    }
+    Result<DecodedJob> job = decode_job_alone(at->value().ToStringView(), parts->id);
+    if (!job) {
+      fault(kFar, key, job_name(parts->id) + ": " + job.error().message);
+      continue;
+    }
+    const JobRecord& record = job->record;
+    if (record.tube != parts->tube || record.due_ms != parts->due_ms) {
+      fault(kFar, key, job_name(record.id) + ": key and record disagree");
+    } else if (record.state != JobState::kDelayed) {
+      fault(kFar, key, job_name(record.id) + " is far and not delayed");
+    }
+    far.push_back({record.id, parts->tube, record.body_size});
+    const auto tube = tubes.find(parts->tube);
+    if (tube == tubes.end()) continue;  // Said where its body is.
+    ++tube->second.far;
+    tube->second.body_bytes += record.body_size;
+    std::optional<std::int64_t>& next = tube->second.next_due_ms;
+    next = std::min(next.value_or(parts->due_ms), parts->due_ms);
+    if (parts->due_ms < far_[{partition, parts->tube}].second) {
+      fault(kFar, key, job_name(record.id) + " is due before its tube's scan of far jobs begins");
+    }
+  }
+  if (!at->status().ok()) {
+    fault(kFar, {}, "cannot be read to its end: " + at->status().ToString());
+  }
+  std::sort(far.begin(), far.end(), [](const FarJob& a, const FarJob& b) { return a.id < b.id; });
+  return far;
+}
+
+/// What every record of a job has to be.
+void FolderCheck::check_job(PartitionIndex partition, Tubes& tubes, Family family,
+                            std::string_view key, const JobRecord& job) {
+  if (!tubes.contains(job.tube)) {
+    fault(family, key,
+          job_name(job.id) + " is in tube number " + std::to_string(job.tube) +
+              ", which does not exist");
+  }
+  if (options_.partition_of_job &&
+      options_.partition_of_job(job.id, report_.partitions) != partition) {
+    fault(family, key, job_name(job.id) + " has an id of another partition");
+  }
+  const auto own = partitions_.find(partition);
+  if (own == partitions_.end()) {
+    fault(family, key, job_name(job.id) + " is in a partition that has no record");
+  } else if (job.id == 0 || job.id >= own->second.next_id) {
+    fault(family, key, job_name(job.id) + " has an id that was not given out yet");
+  }
+}
+
+/// Side by side, by id: each job is in the families that one of four kinds of it is in.
+void FolderCheck::check_jobs(PartitionIndex partition, Tubes& tubes,
+                             const std::vector<FarJob>& far) {
+  Cursor near(*this, kNear, partition);
+  Cursor state(*this, kState, partition);
+  Cursor cold(*this, kCold, partition);
+  auto next_far = far.begin();
+  while (!near.ended() || !state.ended() || !cold.ended() || next_far != far.end()) {
+    JobId id = ~JobId{0};
+    for (const Cursor* cursor : {&near, &state, &cold}) {
+      if (!cursor->ended()) id = std::min(id, cursor->id());
+    }
+    if (next_far != far.end()) id = std::min(id, next_far->id);
+
+    const JobRecord* counts = nullptr;
+    DecodedJob updated;
+    bool has_state = state.is_at(id);
+    if (has_state) {
+      Result<DecodedJob> job = decode_job_alone(state.value(), id);
+      if (job) {
+        updated = *job;
+        counts = &updated.record;
+      } else {
+        fault(kState, state.key(), job_name(id) + ": " + job.error().message);
+      }
+    }
+    const auto body_of = [&](const Cursor& cursor, Family family) -> std::optional<JobRecord> {
+      Result<DecodedJob> job = decode_job_with_body(cursor.value(), id);
+      if (!job) {
+        fault(family, cursor.key(), job_name(id) + ": " + job.error().message);
+        return std::nullopt;
+      }
+      check_job(partition, tubes, family, cursor.key(), job->record);
+      return job->record;
+    };
+    std::optional<JobRecord> put;
+    const bool is_far = next_far != far.end() && next_far->id == id;
+    if (near.is_at(id)) {
+      put = body_of(near, kNear);
+      if (cold.is_at(id)) fault(kCold, cold.key(), job_name(id) + " is in near as well");
+      if (is_far) fault(kFar, near.key(), job_name(id) + " is in near as well");
+      if (counts != nullptr && updated.settled) {
+        fault(kState, state.key(), job_name(id) + " is settled, but was put near");
+      }
+    } else if (cold.is_at(id)) {
+      put = body_of(cold, kCold);
+      if (is_far && has_state) {
+        fault(kState, state.key(), job_name(id) + " is far as well");
+      } else if (!is_far && !has_state) {
+        fault(kCold, cold.key(), job_name(id) + " is an orphan: it is neither far nor settled");
+      } else if (counts != nullptr && !updated.settled) {
+        fault(kState, state.key(), job_name(id) + " is not settled, but was put far");
+      }
+      if (is_far && put && next_far->body_size != put->body_size) {
+        fault(kCold, cold.key(), job_name(id) + " has a body of another size than its far record");
+      }
+      if (is_far && put && !tubes.contains(next_far->tube)) {
+        fault(kFar, cold.key(), job_name(id) + " is far in a tube that does not exist");
+      }
+    } else if (has_state) {
+      fault(kState, state.key(), job_name(id) + " has no body: its put is missing");
+    } else {
+      const Key key = job_key(partition, id);
+      fault(kFar, key.view(), job_name(id) + " has no body: its put is missing");
+    }
+    if (counts != nullptr && put && counts->body_size != put->body_size) {
+      fault(kState, state.key(), job_name(id) + " announces a body of another size");
+    }
+    if (counts == nullptr && !is_far && put) counts = &*put;
+    if (counts != nullptr && !is_far) {
+      if (const auto tube = tubes.find(counts->tube); tube != tubes.end()) {
+        CheckedTube& in = tube->second;
+        in.body_bytes += counts->body_size;
+        switch (counts->state) {
+          case JobState::kReady: ++in.ready; break;
+          case JobState::kDelayed:
+            ++in.delayed;
+            in.next_due_ms = std::min(in.next_due_ms.value_or(counts->due_ms), counts->due_ms);
+            break;
+          case JobState::kBuried: ++in.buried; break;
+          case JobState::kReserved: break;  // No record decodes to it.
+        }
+      } else if (has_state) {
+        check_job(partition, tubes, kState, state.key(), *counts);
+      }
+    }
+
+    if (near.is_at(id)) near.next();
+    if (has_state) state.next();
+    if (cold.is_at(id)) cold.next();
+    for (bool first = true; next_far != far.end() && next_far->id == id; first = false) {
+      if (!first) {
+        const Key key = job_key(partition, id);
+        fault(kFar, key.view(), job_name(id) + " is far twice");
+      }
+      ++next_far;
+    }
+  }
+}
+
+void FolderCheck::check_far_counts(PartitionIndex partition, Tubes& tubes) {
+  for (const auto& [number, tube] : tubes) {
+    const std::uint64_t announced = far_[{partition, number}].first;
+    if (announced == tube.far) continue;
+    const Key key = tube_key(partition, number);
+    fault(kMeta, key.view(),
+          "tube " + tube.name + " announces " + std::to_string(announced) + " far jobs and has " +
+              std::to_string(tube.far));
+  }
+}
+
+/// What lies behind the last partition.
+void FolderCheck::check_strangers() {
+  if (report_.partitions == 0 || report_.partitions > 0xFFFF) return;
+  const Key end = partition_end(static_cast<PartitionIndex>(report_.partitions - 1));
+  const Slice lower(end.view());
+  for (const Family family : {kNear, kState, kCold, kFar}) {
+    const std::unique_ptr<rocksdb::Iterator> at = iterator(family, &lower);
+    for (at->SeekToFirst(); at->Valid(); at->Next()) {
+      fault(family, at->key().ToStringView(), "belongs to a partition that does not exist");
+    }
+    if (!at->status().ok()) {
+      fault(family, {}, "cannot be read to its end: " + at->status().ToString());
+    }
+  }
+  for (const auto& [index, record] : partitions_) {
+    if (index < report_.partitions) continue;
+    const Key key = partition_key(static_cast<PartitionIndex>(index));
+    fault(kMeta, key.view(), "belongs to a partition that does not exist");
+  }
+}
+
+Result<FolderReport> check_folder(const FolderCheckOptions& options) {
+  const Result<FolderReadLock> lock = FolderReadLock::take(options.folder);
+  if (!lock) return lock.error();
+  return FolderCheck(options).run();
+}
+
+}  // namespace carillon::store
