@@ -11,7 +11,7 @@
 ///     not anybody has removed the entry yet.
 ///   - *A touch is a store.* The entry lies in a timing wheel where it was; when its place comes
 ///     up, the deadline is looked at, and it is put where that says.
-///   - *Nobody waits for a herd.* If a million entries expire at one instant, they are taken out 64
+///   - *Nobody waits for a herd.* If a million entries expire at one instant, they are taken out 16
 ///     at a time under the lock of one shard, and a few thousand a millisecond; values are
 ///     destroyed and callbacks run outside the locks (internal/early_wheel.h says how the wheel
 ///     does it). The table grows by one list at a time and never stops to rehash. To have them not
@@ -205,7 +205,7 @@ class ExpiringMap {
   ExpiringMap(Timer* timer, Options options);
 
   static constexpr std::size_t kPerPut = 4;
-  static constexpr std::size_t kAtOnce = 64;
+  static constexpr std::size_t kAtOnce = 16;
   static constexpr std::size_t kLeastInShard = 64;
 
   [[nodiscard]] static std::size_t shards_of(const Options& options) noexcept {

@@ -20,13 +20,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 #include "carillon/base/check.h"
+#include "carillon/blocks/internal/pages.h"
 
 namespace carillon::internal {
 
@@ -35,7 +35,8 @@ namespace carillon::internal {
 // Threads: as a container. Addresses of slots hold until the next insert(), tend() or sweep().
 template <class Slot, class HashOf>
 class GroupTable {
-  static_assert(std::is_nothrow_move_constructible_v<Slot>);
+  static_assert(std::is_nothrow_move_constructible_v<Slot> && alignof(Slot) <= 64 &&
+                sizeof(Slot) % alignof(std::uint64_t) == 0);
 
  public:
   static constexpr unsigned kSlots = 7;
@@ -43,21 +44,9 @@ class GroupTable {
   // What a sweep is told: parts of the whole.
   static constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
 
- private:
-  struct Free {
-    void operator()(std::uint64_t* words) const noexcept { std::free(words); }
-    void operator()(std::byte* memory) const noexcept { ::operator delete(memory, kAlignment); }
-  };
-  static constexpr std::align_val_t kAlignment{std::max<std::size_t>(64, alignof(Slot))};
-
- public:
-  // The memory of an array that is not needed any more: some megabytes, to be freed when the lock
-  // is not held.
-  class Memory {
-    friend class GroupTable;
-    std::unique_ptr<std::uint64_t, Free> words_;
-    std::unique_ptr<std::byte, Free> slots_;
-  };
+  // The memory of an array that is not needed any more: some megabytes, to be given back when the
+  // lock is not held.
+  using Memory = Pages;
 
   GroupTable() noexcept = default;
   GroupTable(const GroupTable&) = delete;
@@ -257,18 +246,17 @@ class GroupTable {
 
   // Pre: there is one array only.
   void begin_to_move(std::size_t groups) {
-    Memory memory;
     // Zeroed by the system, page by page as they are used: nobody waits for it.
-    memory.words_.reset(static_cast<std::uint64_t*>(std::calloc(groups, sizeof(std::uint64_t))));
-    if (memory.words_ == nullptr) {
+    const std::size_t slots_bytes = groups * kSlots * sizeof(Slot);
+    Memory memory = make_pages(slots_bytes + groups * sizeof(std::uint64_t));
+    if (memory == nullptr) {
       throw std::bad_alloc();
     }
-    memory.slots_.reset(
-        static_cast<std::byte*>(::operator new(groups * kSlots * sizeof(Slot), kAlignment)));
     old_ = array_;
     old_memory_ = std::move(memory_);
-    array_ = {memory.words_.get(), reinterpret_cast<Slot*>(memory.slots_.get()), groups, 0};
     memory_ = std::move(memory);
+    array_ = {reinterpret_cast<std::uint64_t*>(memory_.get() + slots_bytes),
+              reinterpret_cast<Slot*>(memory_.get()), groups, 0};
     hand_ = 0;
   }
   void shrink() noexcept {

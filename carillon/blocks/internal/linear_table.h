@@ -14,9 +14,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include "carillon/blocks/internal/mix_hash.h"
+#include "carillon/blocks/internal/pages.h"
 
 namespace carillon::internal {
 
@@ -36,11 +36,6 @@ class LinearTable {
   LinearTable() noexcept = default;
   LinearTable(const LinearTable&) = delete;
   LinearTable& operator=(const LinearTable&) = delete;
-  ~LinearTable() {
-    for (Node** segment : segments_) {
-      std::free(segment);
-    }
-  }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   // Lists are numbered from 0 to here.
@@ -119,7 +114,7 @@ class LinearTable {
       return few_[number];
     }
     const std::size_t segment = segment_of(number);
-    return segments_[segment][number - begin_of(segment)];
+    return reinterpret_cast<Node**>(segments_[segment].get())[number - begin_of(segment)];
   }
   [[nodiscard]] Node* list(std::size_t number) const noexcept {
     return const_cast<LinearTable*>(this)->list(number);
@@ -130,7 +125,7 @@ class LinearTable {
     if (segments_[segment] == nullptr) {
       // Zeroed by the system, page by page as they are used: nobody waits for it. Without memory
       // the table goes on with the lists it has.
-      segments_[segment] = static_cast<Node**>(std::calloc(begin_of(segment), sizeof(Node*)));
+      segments_[segment] = make_pages(begin_of(segment) * sizeof(Node*));
       if (segments_[segment] == nullptr) {
         return;
       }
@@ -169,8 +164,7 @@ class LinearTable {
     list(last) = nullptr;
     const std::size_t segment = segment_of(last);
     if (last == begin_of(segment)) {
-      std::free(segments_[segment]);
-      segments_[segment] = nullptr;
+      segments_[segment].reset();
     }
   }
 
@@ -179,7 +173,7 @@ class LinearTable {
   // The largest power of two that is not above count_.
   std::size_t first_ = kFewest;
   std::array<Node*, kFewest> few_{};
-  std::array<Node**, 61> segments_{};
+  std::array<Pages, 61> segments_;
 };
 
 }  // namespace carillon::internal
