@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of those who run a server: json, tubes, check, backup, restore.
+"""The verbs of those who run a server: json, tubes, check, backup, restore, logs, reload.
 
     python3 cli_operations_test.py build/gcc-release/bin/carillon
 """
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -271,6 +272,101 @@ class Folders(unittest.TestCase):
         status, _, err = cli_test.run("serve", "--data", self.path("b"), "--listen", "127.0.0.1:0")
         self.assertEqual(status, 3)
         self.assertIn("is a backup", err)
+
+
+class Operations(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="carillon-operations-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def configure(self, text):
+        with open(self.path("config.toml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path("config.toml")
+
+    def reload(self, server, text):
+        """Returns the entries of the log, by event."""
+        self.configure(text)
+        server.process.send_signal(signal.SIGHUP)
+        entries = []
+        while not entries or not entries[-1]["event"].startswith("reload"):
+            entries.append(json.loads(server.process.stderr.readline()))
+        return entries
+
+    def test_log_of_json_has_its_members(self):
+        with Server("--log-format", "json") as server:
+            ready = json.loads(server.log[-1])
+        entries = [ready] + [json.loads(line) for line in server.log[-1].splitlines()]
+        self.assertEqual([entry["event"] for entry in entries], ["ready", "stopping", "stopped"])
+        for entry in entries:
+            self.assertEqual(list(entry)[:4], ["time", "level", "event", "message"])
+            self.assertRegex(entry["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertEqual(entry["level"], "info")
+        self.assertEqual({*ready} - {"time", "level", "event", "message"},
+                         {"version", "listen", "data", "near", "far", "took_ms"})
+        self.assertEqual(ready["listen"], server.address)
+
+    def test_log_of_the_journal_has_levels(self):
+        with Server("--log-format", "journal") as server:
+            self.assertRegex(server.log[-1], "^<6>carillon .* listens on ")
+
+    def test_reload_changes_what_can_change_and_names_the_rest(self):
+        config = self.configure('max-job-size = 10\n')
+        with Server("--config", config, "--log-format", "json") as server:
+            self.assertEqual(server.verb("put", "12345678901")[0], 3)
+            entries = self.reload(server, 'max-job-size = 11\nmax-tubes = 7\n'
+                                          'drain-timeout = "3s"\n')
+            changes = {entry["option"]: (entry["event"], entry["before"], entry["after"])
+                       for entry in entries[:-1]}
+            self.assertEqual(changes, {
+                "max-job-size": ("option_changed", "10", "11"),
+                "drain-timeout": ("option_changed", "10s", "3s"),
+                "max-tubes": ("needs_restart", "100000", "7")})
+            self.assertEqual(entries[-1]["changed"], 2)
+            self.assertEqual(server.verb("put", "12345678901")[0], 0)
+            # Once more: nothing has changed, and the rest is still to come.
+            entries = self.reload(server, 'max-job-size = 11\nmax-tubes = 7\n'
+                                          'drain-timeout = "3s"\n')
+            self.assertEqual([entry["event"] for entry in entries], ["needs_restart", "reload"])
+
+    def test_reload_of_what_is_wrong_changes_nothing(self):
+        config = self.configure('max-job-size = 10\n')
+        with Server("--config", config, "--log-format", "json") as server:
+            for text in ["max-job-size = 11\nbogus = 1\n", "max-job-size = -1\n", "x", "a = [\n"]:
+                entries = self.reload(server, text)
+                self.assertEqual([entry["event"] for entry in entries], ["reload_failed"])
+                self.assertIn("config.toml", entries[0]["message"])
+                self.assertEqual(server.verb("put", "12345678901")[0], 3)
+            os.unlink(config)
+            server.process.send_signal(signal.SIGHUP)
+            self.assertIn("cannot be read", server.until("reload_failed"))
+
+    def test_flags_go_before_the_file_in_a_reload_too(self):
+        config = self.configure("")
+        with Server("--config", config, "--log-format", "json", "--max-job-size", "10") as server:
+            self.assertEqual([entry["event"]
+                              for entry in self.reload(server, "max-job-size = 11\n")], ["reload"])
+
+    def test_reload_changes_the_log(self):
+        config = self.configure("")
+        with Server("--config", config) as server:
+            self.configure('log-level = "warning"\n')
+            server.process.send_signal(signal.SIGHUP)
+            server.until("log-level was info and is warning")
+        self.assertEqual(server.log[-1], "")  # Neither "reload" nor "stopped".
+
+    def test_systemd_is_told(self):
+        for name in [self.path("notify"), "\0carillon-test-" + str(os.getpid())]:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.settimeout(LIMIT_S)
+                manager.bind(name)
+                with Server(environment={"NOTIFY_SOCKET": name.replace("\0", "@")}) as server:
+                    self.assertEqual(manager.recv(100), b"READY=1")
+                    server.process.send_signal(signal.SIGTERM)
+                    self.assertEqual(manager.recv(100), b"STOPPING=1")
 
 
 if __name__ == "__main__":

@@ -22,31 +22,52 @@ std::string json_string(std::string_view text) {
   return out += '"';
 }
 
+namespace {
+
+/// The bytes of the character that `text` begins with; 0: it is none. Pre: not empty.
+std::size_t character_size(std::string_view text) noexcept {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  std::size_t more = 0;
+  std::uint32_t least = 0;
+  std::uint32_t point = lead;
+  if (lead >= 0xF0 && lead < 0xF8) {
+    more = 3, least = 0x10000, point = lead & 0x07U;
+  } else if (lead >= 0xE0 && lead < 0xF0) {
+    more = 2, least = 0x800, point = lead & 0x0FU;
+  } else if (lead >= 0xC0 && lead < 0xE0) {
+    more = 1, least = 0x80, point = lead & 0x1FU;
+  } else if (lead >= 0x80) {
+    return 0;
+  }
+  if (text.size() <= more) return 0;
+  for (std::size_t i = 1; i <= more; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0U) != 0x80) return 0;
+    point = point << 6 | (next & 0x3FU);
+  }
+  const bool valid = point >= least && point <= 0x10FFFF && (point < 0xD800 || point >= 0xE000);
+  return valid ? more + 1 : 0;
+}
+
+}  // namespace
+
 bool is_utf8(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    std::size_t more = 0;
-    std::uint32_t least = 0;
-    std::uint32_t point = lead;
-    if (lead >= 0xF0 && lead < 0xF8) {
-      more = 3, least = 0x10000, point = lead & 0x07U;
-    } else if (lead >= 0xE0 && lead < 0xF0) {
-      more = 2, least = 0x800, point = lead & 0x0FU;
-    } else if (lead >= 0xC0 && lead < 0xE0) {
-      more = 1, least = 0x80, point = lead & 0x1FU;
-    } else if (lead >= 0x80) {
-      return false;
-    }
-    if (text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0U) != 0x80) return false;
-      point = point << 6 | (next & 0x3FU);
-    }
-    if (point < least || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
-    i += more + 1;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
   }
   return true;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    out.append(size == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, size));
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  return out;
 }
 
 std::string base64(std::string_view bytes) {

@@ -15,6 +15,8 @@ namespace carillon::app {
 [[nodiscard]] std::string json_string(std::string_view text);
 /// Whether `text` is UTF-8, shortest forms and no surrogates.
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+/// `text` with U+FFFD in place of each byte that is not UTF-8.
+[[nodiscard]] std::string as_utf8(std::string_view text);
 [[nodiscard]] std::string base64(std::string_view bytes);
 
 /// One object, member by member.

@@ -2,8 +2,6 @@
 // carillon serve
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <map>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/carillon/log_lines.h"
 #include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/server/options.h"
@@ -135,27 +134,6 @@ void print_config(const ServerOptions& options) {
   }
 }
 
-spdlog::level::level_enum level_named(const std::string& name) {
-  if (name == "off") return spdlog::level::off;
-  return spdlog::level::from_str(name);
-}
-
-/// To stderr, a line a message; safe from any thread.
-server::Server::Log make_log(const std::string& level) {
-  auto logger = std::make_shared<spdlog::logger>("carillon",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  logger->set_level(level_named(level));
-  logger->flush_on(spdlog::level::info);
-  return [logger](LogLevel importance, std::string_view message) {
-    switch (importance) {
-      case LogLevel::kInfo: logger->info("{}", message); return;
-      case LogLevel::kWarning: logger->warn("{}", message); return;
-      case LogLevel::kError: logger->error("{}", message); return;
-    }
-  };
-}
-
 int serve(const CommandLine& line) {
   Result<ServerOptions> options = options_of(line);
   if (!options) {
@@ -166,16 +144,22 @@ int serve(const CommandLine& line) {
     print_config(*options);
     return kOk;
   }
-  const server::Server::Log log = make_log(options->log_level);
-  for (const std::string& idle : server::idle_options(*options)) log(LogLevel::kWarning, idle);
+  const auto lines = std::make_shared<LogLines>(options->log_level, options->log_format);
+  const server::Log log = log_to(lines);
+  for (const std::string& idle : server::idle_options(*options)) {
+    log(LogLevel::kWarning, "idle_option", idle);
+  }
   Result<std::unique_ptr<server::Server>> started = server::Server::start(*options, log);
   if (!started) {
-    log(LogLevel::kError, started.error().message);
+    log(LogLevel::kError, "start_failed", started.error().message);
     return kServerError;
   }
+  (*started)->reload_by(
+      {[&line] { return options_of(line); },
+       [&lines](const ServerOptions& now) { lines->set(now.log_level, now.log_format); }});
   const bool clean = (*started)->run();
   started->reset();
-  log(LogLevel::kInfo, clean ? "stopped" : "stopped, but not cleanly");
+  log(LogLevel::kInfo, "stopped", clean ? "stopped" : "stopped, but not cleanly");
   return clean ? kOk : kServerError;
 }
 
@@ -186,6 +170,7 @@ void add_serve(CLI::App& program, int& status, const Connecting& connecting) {
   verb->footer(
       "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable,\nend.\n"
       "SIGUSR1: refuse puts with DRAINING from now on.\n"
+      "SIGHUP: read the configuration again; the log says what has changed.\n"
       "Every option can stand in the file of --config as NAME = VALUE (TOML); flags\n"
       "override it, --NAME=false too.");
   auto line = std::make_shared<CommandLine>();

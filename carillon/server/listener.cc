@@ -31,8 +31,7 @@ bool is_shortage(int error) noexcept {
 }  // namespace
 
 Listener::Listener(boost::asio::io_context& loop, ListeningSocket socket,
-                   std::function<void(FileDescriptor)> on_accept,
-                   std::function<void(LogLevel, std::string_view)> log)
+                   std::function<void(FileDescriptor)> on_accept, Log log)
     : origin_{{}, std::move(socket.at), socket.device, socket.inode},
       socket_(loop, socket.fd.release()),
       pause_(loop),
@@ -71,8 +70,9 @@ void Listener::accept_some() {
     if (error == EAGAIN || error == EWOULDBLOCK) break;
     if (!is_shortage(error)) continue;  // That one client went away again.
     if (!std::exchange(paused_before_, true)) {
-      log_(LogLevel::kError, fmt::format("{}: accepting pauses: {}", at().to_string(),
-                                         std::generic_category().message(error)));
+      log_(LogLevel::kError, "accept",
+           fmt::format("{}: accepting pauses: {}", at().to_string(),
+                       std::generic_category().message(error)));
     }
     pause_.expires_after(kPause);
     pause_.async_wait([this](const boost::system::error_code& cancelled) {

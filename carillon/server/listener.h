@@ -27,8 +27,7 @@ class Listener {
   /// The file of a UNIX socket is removed when it closes, unless another server has taken its
   /// path since.
   Listener(boost::asio::io_context& loop, ListeningSocket socket,
-           std::function<void(FileDescriptor)> on_accept,
-           std::function<void(LogLevel, std::string_view)> log);
+           std::function<void(FileDescriptor)> on_accept, Log log);
   ~Listener() { close(); }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -44,7 +43,7 @@ class Listener {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer pause_;
   std::function<void(FileDescriptor)> on_accept_;
-  std::function<void(LogLevel, std::string_view)> log_;
+  const Log log_;
   bool paused_before_ = false;
 };
 

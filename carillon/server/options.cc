@@ -28,6 +28,7 @@ constexpr std::uint64_t kHourMs = 3'600'000;
 constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error", "off"};
+constexpr std::string_view kLogFormats[] = {"text", "json", "journal"};
 
 constexpr Option flag(std::string_view name, bool ServerOptions::* where, std::string_view help) {
   Option option{name, Option::Kind::kFlag, help};
@@ -67,6 +68,11 @@ constexpr Option of_disk(Option option) {
   return option;
 }
 
+constexpr Option live(Option option) {
+  option.live = true;
+  return option;
+}
+
 constexpr Option kOptions[] = {
     Option{
         "listen", Option::Kind::kEndpoints,
@@ -82,8 +88,8 @@ constexpr Option kOptions[] = {
         "partitions", &ServerOptions::partitions, 1, kMaxPartitions,
         "Parts that the tubes are spread over, each with a thread of its own if there are several. "
         "Fixed when the folder is made"),
-    size("max-job-size", &ServerOptions::max_job_size, 0, protocol::beanstalk::kMaxJobSizeCap,
-         "Largest body of a job; a larger one is answered JOB_TOO_BIG"),
+    live(size("max-job-size", &ServerOptions::max_job_size, 0, protocol::beanstalk::kMaxJobSizeCap,
+              "Largest body of a job; a larger one is answered JOB_TOO_BIG")),
     of_disk(duration("horizon", &ServerOptions::horizon, 1'000, 24 * kHourMs,
                      "A job due later than this from now waits on disk only and costs no memory")),
     of_disk(size(
@@ -95,15 +101,16 @@ constexpr Option kOptions[] = {
           "limit"),
     count("max-tubes", &ServerOptions::max_tubes, 1, 1'000'000'000,
           "Tubes of each partition; beyond it what would make one is answered OUT_OF_MEMORY"),
-    count("max-connections", &ServerOptions::max_connections, 1, 10'000'000,
-          "Connections at a time, as far as the limit of open files allows; one more is answered "
-          "OUT_OF_MEMORY and closed"),
-    size("max-unsent", &ServerOptions::max_unsent, 1024, kGiB,
-         "Answers that a connection may leave unread before its commands are no longer read"),
-    count("max-unanswered", &ServerOptions::max_unanswered, 1, 10'000'000,
-          "Commands of a connection in work before no more are read"),
-    size("max-unanswered-size", &ServerOptions::max_unanswered_size, 1, 64 * kGiB,
-         "Bodies in those commands before no more are read"),
+    live(count(
+        "max-connections", &ServerOptions::max_connections, 1, 10'000'000,
+        "Connections at a time, as far as the limit of open files allows; one more is answered "
+        "OUT_OF_MEMORY and closed")),
+    live(size("max-unsent", &ServerOptions::max_unsent, 1024, kGiB,
+              "Answers that a connection may leave unread before its commands are no longer read")),
+    live(count("max-unanswered", &ServerOptions::max_unanswered, 1, 10'000'000,
+               "Commands of a connection in work before no more are read")),
+    live(size("max-unanswered-size", &ServerOptions::max_unanswered_size, 1, 64 * kGiB,
+              "Bodies in those commands before no more are read")),
     count("max-batch-mutations", &ServerOptions::max_batch_mutations, 1, 100'000'000,
           "Changes of a partition waiting for the disk before no commands are read"),
     size("max-batch-size", &ServerOptions::max_batch_size, 1, 64 * kGiB,
@@ -119,11 +126,14 @@ constexpr Option kOptions[] = {
         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on")),
     of_disk(flag("accept-loss", &ServerOptions::accept_loss,
                  "Open a folder even if jobs that were promised are missing from it")),
-    duration(
+    live(duration(
         "drain-timeout", &ServerOptions::drain_timeout, 0, kHourMs,
-        "On SIGTERM, the time to answer what has been received before the process ends anyway"),
-    text("log-level", &ServerOptions::log_level, "Least important messages to log on stderr",
-         kLogLevels),
+        "On SIGTERM, the time to answer what has been received before the process ends anyway")),
+    live(text("log-level", &ServerOptions::log_level, "Least important messages to log on stderr",
+              kLogLevels)),
+    live(text("log-format", &ServerOptions::log_format,
+              "How to log: lines for people, a JSON object a line, or lines for systemd's journal",
+              kLogFormats)),
 };
 
 Error out_of_range(const Option& option, std::string_view value) {
@@ -246,6 +256,18 @@ Result<void> Option::set(ServerOptions& options, std::string_view value) const {
       options.listen.push_back(*endpoint);
       return {};
     }
+  }
+  CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
+}
+
+void Option::copy(const ServerOptions& from, ServerOptions& to) const {
+  switch (kind) {
+    case Kind::kFlag: to.*flag = from.*flag; return;
+    case Kind::kCount:
+    case Kind::kSize: to.*number = from.*number; return;
+    case Kind::kDuration: to.*duration = from.*duration; return;
+    case Kind::kText: to.*text = from.*text; return;
+    case Kind::kEndpoints: to.listen = from.listen; return;
   }
   CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
 }

@@ -44,6 +44,7 @@ struct ServerOptions {
   bool accept_loss = false;
   Span drain_timeout = std::chrono::seconds(10);
   std::string log_level = "info";
+  std::string log_format = "text";
 
   /// Names of the options that somebody has set, if only to the default.
   std::set<std::string_view> said;
@@ -68,6 +69,8 @@ struct Option {
   std::span<const std::string_view> words = {};
   /// Means nothing with `memory`.
   bool of_disk = false;
+  /// Can be changed while the server runs, by SIGHUP.
+  bool live = false;
 
   // Where the value lies; that of `kind`.
   bool ServerOptions::* flag = nullptr;
@@ -78,6 +81,8 @@ struct Option {
   /// Sets it in `options` from text as on the command line. Endpoints: adds one. Errors name the
   /// option and its limits.
   Result<void> set(ServerOptions& options, std::string_view value) const;
+  /// Sets it in `to` as it is in `from`.
+  void copy(const ServerOptions& from, ServerOptions& to) const;
   /// As set() would take it.
   [[nodiscard]] std::string value(const ServerOptions& options) const;
   /// "1 to 64", "100ms to 1d", "info, debug ..."; empty if anything goes.

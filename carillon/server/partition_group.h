@@ -61,7 +61,7 @@ struct PartitionSetup {
   const Calendar& calendar;
   std::string boot_id;
   /// Called from any thread.
-  std::function<void(LogLevel, std::string_view)> log;
+  Log log;
 };
 
 /// The options of partition `index` of `count`: its ids and whether it owns the default tube.

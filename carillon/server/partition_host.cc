@@ -400,7 +400,7 @@ void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from, st
 }
 
 void PartitionHost::log(LogLevel level, std::string_view message) const {
-  if (outside_.log) outside_.log(level, message);
+  outside_.log(level, message);
 }
 
 }  // namespace carillon::server

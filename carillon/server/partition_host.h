@@ -34,6 +34,7 @@
 #include "carillon/base/result.h"
 #include "carillon/broker/broker.h"
 #include "carillon/broker/timeline.h"
+#include "carillon/server/log.h"
 
 namespace carillon::server {
 
@@ -65,8 +66,6 @@ struct PartitionHostStats {
   std::uint64_t recovered_far_jobs = 0;  ///< ... and those that it left in the store.
 };
 
-enum class LogLevel { kInfo, kWarning, kError };
-
 /// Threads:  one object, one thread (whichever calls open()); the store's callbacks come in through
 ///           `post`, from any thread.
 /// Lifetime: clock, calendar and what the functions refer to must outlive it. Destroying it waits
@@ -78,7 +77,7 @@ class PartitionHost final : private broker::Effects {
     std::function<void(broker::Ticket, broker::Reply)> deliver;
     /// Runs a call later on this partition's thread. Called from any thread.
     std::function<void(std::function<void()>)> post;
-    std::function<void(LogLevel, std::string_view)> log;
+    Log log;
     /// Called from turn() when the next commit blocks for the time of a sync: what was delivered
     /// should be sent on before. Must not call back. May be empty.
     std::function<void()> before_blocking;

@@ -25,8 +25,8 @@ LogLevel level_of(store::LogLevel level) noexcept {
   return LogLevel::kError;
 }
 
-Result<std::unique_ptr<store::RocksDatabase>> open_database(
-    const ServerOptions& options, const std::function<void(LogLevel, std::string_view)>& log) {
+Result<std::unique_ptr<store::RocksDatabase>> open_database(const ServerOptions& options,
+                                                            const Log& log) {
   const std::filesystem::path parent =
       std::filesystem::absolute(options.data).lexically_normal().parent_path();
   std::error_code error;
@@ -42,7 +42,7 @@ Result<std::unique_ptr<store::RocksDatabase>> open_database(
   rocks.max_log_bytes = options.max_log_size;
   rocks.min_free_bytes = options.min_free_space;
   rocks.accept_loss = options.accept_loss;
-  rocks.log = [log](store::LogLevel level, std::string_view message) {
+  rocks.log = [log = log.of("store")](store::LogLevel level, std::string_view message) {
     log(level_of(level), message);
   };
   return store::RocksDatabase::open(std::move(rocks));  // Its errors name the folder.
@@ -82,9 +82,10 @@ PartitionsWithStore::~PartitionsWithStore() = default;
 Result<PartitionsWithStore> open_partitions(const ServerOptions& options,
                                             boost::asio::io_context& loop, const Clock& clock,
                                             const Calendar& calendar, PartitionGroup::Events events,
-                                            std::function<void(LogLevel, std::string_view)> log) {
+                                            Log log) {
   PartitionsWithStore result;
-  PartitionSetup setup{host_options(options), {}, clock, calendar, broker::read_boot_id(), log};
+  PartitionSetup setup{host_options(options), {}, clock, calendar, broker::read_boot_id(),
+                       log.of("partition")};
   if (options.memory) {
     for (std::uint64_t i = 0; i < options.partitions; ++i) {
       setup.stores.push_back(std::make_unique<store::VolatileStore>());

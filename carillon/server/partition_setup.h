@@ -32,9 +32,10 @@ struct PartitionsWithStore {
 };
 
 /// Blocking: reads what the store holds. The loop and the clocks must outlive the result.
-[[nodiscard]] Result<PartitionsWithStore> open_partitions(
-    const ServerOptions& options, boost::asio::io_context& loop, const Clock& clock,
-    const Calendar& calendar, PartitionGroup::Events events,
-    std::function<void(LogLevel, std::string_view)> log);
+[[nodiscard]] Result<PartitionsWithStore> open_partitions(const ServerOptions& options,
+                                                          boost::asio::io_context& loop,
+                                                          const Clock& clock,
+                                                          const Calendar& calendar,
+                                                          PartitionGroup::Events events, Log log);
 
 }  // namespace carillon::server

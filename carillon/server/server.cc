@@ -22,6 +22,7 @@
 #include "carillon/server/host_facts.h"
 #include "carillon/server/listener.h"
 #include "carillon/server/partition_setup.h"
+#include "carillon/server/supervisor.h"
 
 namespace carillon::server {
 namespace {
@@ -68,6 +69,10 @@ class Server::Impl final : private ConnectionOwner {
   void request_drain_mode() {
     boost::asio::post(loop_, [this] { enter_drain_mode(); });
   }
+  void request_reload() {
+    boost::asio::post(loop_, [this] { reload(); });
+  }
+  void reload_by(Reload reload) { reload_ = std::move(reload); }
 
  private:
   // ConnectionOwner.
@@ -77,6 +82,8 @@ class Server::Impl final : private ConnectionOwner {
   std::span<char> read_buffer() override { return read_buffer_; }
   Connection* find(broker::SessionId session) override { return connections_.find(session); }
 
+  void say_ready();
+  void apply_limits();
   Result<void> open_listeners();
   void on_accept(FileDescriptor socket);
   void refuse(FileDescriptor socket);
@@ -89,6 +96,7 @@ class Server::Impl final : private ConnectionOwner {
   void wait_for_signals();
   void on_signal(int signal);
   void enter_drain_mode();
+  void reload();
   void stop();
   void wait_for_drain(Span at_most);
   void on_drain_timeout();
@@ -96,8 +104,9 @@ class Server::Impl final : private ConnectionOwner {
   void end(bool clean);
   void describe(protocol::beanstalk::ServerStats& stats) const;
 
-  const ServerOptions options_;
+  ServerOptions options_;
   const Log log_;
+  Reload reload_;
   const BootClock clock_;
   const SystemCalendar calendar_;
   const std::string process_id_ = random_id();
@@ -126,6 +135,7 @@ class Server::Impl final : private ConnectionOwner {
   bool turn_requested_ = false;
   bool partitions_turning_ = false;  // What is answered now is sent in this very turn.
 
+  std::uint64_t files_ = 0;  // That may be open.
   std::uint64_t max_connections_ = 0;
   std::uint64_t total_connections_ = 0;
   std::uint64_t refused_ = 0;
@@ -152,14 +162,7 @@ Result<void> Server::Impl::start() {
                  fmt::format("the limit of open files (ulimit -n) is {}, at least {} are needed",
                              files, kLeastFiles)};
   }
-  const std::uint64_t usable =
-      files - std::clamp(files / 2, kLeastReservedFiles, kMostReservedFiles);
-  max_connections_ = std::min(options_.max_connections, usable);
-  if (max_connections_ < options_.max_connections) {
-    log_(LogLevel::kWarning,
-         fmt::format("max-connections is {}, but the limit of {} open files allows {}",
-                     options_.max_connections, files, max_connections_));
-  }
+  files_ = files;
   if (!options_.memory) {
     if (Result<void> writable = check_writable(options_.data); !writable) return writable;
   }
@@ -173,23 +176,46 @@ Result<void> Server::Impl::start() {
   if (!partitions) return std::move(partitions).error();
   partitions_ = std::move(*partitions);
   context_ = std::make_unique<SessionContext>(SessionContext{*partitions_.group});
-  context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
-  context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
+  apply_limits();
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
   if (Result<void> opened = open_listeners(); !opened) return opened;
+  say_ready();
+  return {};
+}
 
+void Server::Impl::say_ready() {
   const auto took =
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
   std::string where;
   for (const Endpoint& at : endpoints()) where.append(where.empty() ? "" : ", ") += at.to_string();
   const PartitionGroup::Totals totals = partitions_.group->totals();
-  log_(LogLevel::kInfo,
+  log_(LogLevel::kInfo, "ready",
        fmt::format("carillon {} listens on {}; {}; ready after {} ms", version(), where,
                    options_.memory ? "jobs in memory only"
                                    : fmt::format("jobs in {}: {} near, {} far", options_.data,
                                                  totals.recovered_jobs, totals.recovered_far_jobs),
-                   took.count()));
-  return {};
+                   took.count()),
+       {{"version", version()},
+        {"listen", where},
+        {"data", options_.memory ? std::string() : options_.data},
+        {"near", totals.recovered_jobs},
+        {"far", totals.recovered_far_jobs},
+        {"took_ms", took.count()}});
+  notify_supervisor("READY=1");
+}
+
+/// Those that may change while the server runs.
+void Server::Impl::apply_limits() {
+  context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
+  context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
+  const std::uint64_t usable =
+      files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
+  max_connections_ = std::min(options_.max_connections, usable);
+  if (max_connections_ == options_.max_connections) return;
+  log_(LogLevel::kWarning, "limit_lowered",
+       fmt::format("max-connections is {}, but the limit of {} open files allows {}",
+                   options_.max_connections, files_, max_connections_),
+       {{"option", "max-connections"}, {"value", max_connections_}});
 }
 
 Result<void> Server::Impl::open_listeners() {
@@ -221,7 +247,8 @@ void Server::Impl::on_accept(FileDescriptor socket) {
     connections_.insert(
         id, std::make_unique<Connection>(loop_, std::move(socket), id, *context_, owner));
   } catch (const boost::system::system_error& error) {
-    log_(LogLevel::kError, fmt::format("a connection cannot be watched: {}", error.what()));
+    log_(LogLevel::kError, "accept",
+         fmt::format("a connection cannot be watched: {}", error.what()));
   }
   request_turn();
 }
@@ -235,8 +262,10 @@ void Server::Impl::refuse(FileDescriptor socket) {
   const Instant now = clock_.now();
   if (refusal_logged_at_ && now - *refusal_logged_at_ < kRefusalLogInterval) return;
   refusal_logged_at_ = now;
-  log_(LogLevel::kWarning, fmt::format("max-connections: {} are open, {} more refused",
-                                       connections_.size(), refused_ - refused_logged_));
+  const std::uint64_t refused = refused_ - refused_logged_;
+  log_(LogLevel::kWarning, "connections_refused",
+       fmt::format("max-connections: {} are open, {} more refused", connections_.size(), refused),
+       {{"open", connections_.size()}, {"refused", refused}});
   refused_logged_ = refused_;
 }
 
@@ -343,23 +372,63 @@ void Server::Impl::wait_for_signals() {
 void Server::Impl::on_signal(int signal) {
   switch (signal) {
     case SIGUSR1: enter_drain_mode(); return;
-    case SIGHUP: log_(LogLevel::kInfo, "SIGHUP: there is nothing to read again"); return;
+    case SIGHUP: reload(); return;
     default: stop(); return;
   }
 }
 
 void Server::Impl::enter_drain_mode() {
   if (std::exchange(context_->draining, true)) return;
-  log_(LogLevel::kInfo, "drain mode: puts are answered DRAINING until the process ends");
+  log_(LogLevel::kInfo, "drain_mode",
+       "drain mode: puts are answered DRAINING until the process ends");
+}
+
+void Server::Impl::reload() {
+  if (!reload_.read) {
+    log_(LogLevel::kInfo, "reload", "there is no configuration to read again");
+    return;
+  }
+  Result<ServerOptions> read = reload_.read();
+  if (!read) {
+    log_(LogLevel::kError, "reload_failed",
+         "the configuration is left as it is: " + read.error().message);
+    return;
+  }
+  std::uint64_t changed = 0;
+  for (const Option& option : option_table()) {
+    const std::string before = option.value(options_);
+    const std::string after = option.value(*read);
+    if (before == after) continue;
+    if (!option.live) {
+      log_(LogLevel::kWarning, "needs_restart",
+           fmt::format("{} is {} until a restart, then {}", option.name, before, after),
+           {{"option", option.name}, {"before", before}, {"after", after}});
+      continue;
+    }
+    ++changed;
+    option.copy(*read, options_);
+    log_(LogLevel::kInfo, "option_changed",
+         fmt::format("{} was {} and is {}", option.name, before, after),
+         {{"option", option.name}, {"before", before}, {"after", after}});
+  }
+  apply_limits();
+  if (reload_.applied) reload_.applied(options_);
+  request_turn();  // A limit that held somebody up may be higher now.
+  log_(LogLevel::kInfo, "reload",
+       fmt::format("the configuration was read again: {} changed", changed),
+       {{"changed", changed}});
 }
 
 void Server::Impl::stop() {
   if (phase_ != Phase::kServing) {
-    log_(LogLevel::kWarning, "told to stop again: ending at once");
+    log_(LogLevel::kWarning, "stop_again", "told to stop again: ending at once");
     end(false);
     return;
   }
-  log_(LogLevel::kInfo, fmt::format("stopping: {}", connections_in_words(connections_.size())));
+  notify_supervisor("STOPPING=1");
+  log_(LogLevel::kInfo, "stopping",
+       fmt::format("stopping: {}", connections_in_words(connections_.size())),
+       {{"connections", connections_.size()}});
   phase_ = Phase::kDraining;
   for (const auto& listener : listeners_) listener->close();
   connections_.for_each([](Connection& connection) { connection.end_input(); });
@@ -370,12 +439,15 @@ void Server::Impl::stop() {
 
 void Server::Impl::on_drain_timeout() {
   if (phase_ == Phase::kDraining) {
-    log_(LogLevel::kWarning, fmt::format("drain-timeout: {} did not take their answers",
-                                         connections_in_words(connections_.size())));
+    log_(LogLevel::kWarning, "drain_timeout",
+         fmt::format("drain-timeout: {} did not take their answers",
+                     connections_in_words(connections_.size())),
+         {{"connections", connections_.size()}});
     connections_.clear();
     request_turn();
   } else {
-    log_(LogLevel::kError, "drain-timeout: the last commit did not end; a start will recover");
+    log_(LogLevel::kError, "drain_timeout",
+         "drain-timeout: the last commit did not end; a start will recover");
     end(false);
   }
 }
@@ -433,5 +505,7 @@ std::vector<Endpoint> Server::endpoints() const { return impl_->endpoints(); }
 bool Server::run() { return impl_->run(); }
 void Server::request_stop() { impl_->request_stop(); }
 void Server::request_drain_mode() { impl_->request_drain_mode(); }
+void Server::request_reload() { impl_->request_reload(); }
+void Server::reload_by(Reload reload) { impl_->reload_by(std::move(reload)); }
 
 }  // namespace carillon::server

@@ -7,9 +7,9 @@
 ///     SIGTERM, SIGINT   drain: accept no more, answer what has arrived, commit, checkpoint, end;
 ///                       after drain-timeout, or at the second signal, end at once
 ///     SIGUSR1           drain mode as beanstalkd's: puts are refused, everything else goes on
-///     SIGHUP, SIGPIPE   nothing
+///     SIGHUP            reads the configuration again, if it was told how (reload_by)
+///     SIGPIPE           nothing
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,21 +17,29 @@
 #include <vector>
 
 #include "carillon/base/result.h"
+#include "carillon/server/log.h"
 #include "carillon/server/options.h"
-#include "carillon/server/partition_host.h"
 
 namespace carillon::server {
 
 /// The version of the program, as in CMakeLists.txt.
 [[nodiscard]] std::string_view version() noexcept;
 
-/// Threads:  start() and run() on one thread, which becomes the network thread; request_stop() and
-///           request_drain_mode() from any.
+/// Threads:  start() and run() on one thread, which becomes the network thread; request_stop(),
+///           request_drain_mode() and request_reload() from any.
 /// Signals:  the process's handlers of those above belong to it from start() on.
 /// Errors:   start(): a folder that cannot be opened, an address that cannot be listened on.
 class Server {
  public:
-  using Log = std::function<void(LogLevel, std::string_view)>;
+  using Log = server::Log;
+  /// How the configuration is read again. Both are called on the network thread.
+  struct Reload {
+    /// The options as they would be at a start now.
+    std::function<Result<ServerOptions>()> read;
+    /// Those of them that can change while the server runs have been applied; the rest is what it
+    /// was. May be empty.
+    std::function<void(const ServerOptions&)> applied;
+  };
 
   /// Recovers what the folder holds and listens. Clients can connect from now on; they are served
   /// while run() runs. `log` is called from any thread.
@@ -47,9 +55,12 @@ class Server {
   /// answered and the checkpoint was durable within drain-timeout.
   bool run();
 
-  /// As SIGTERM and SIGUSR1.
+  /// As SIGTERM, SIGUSR1 and SIGHUP.
   void request_stop();
   void request_drain_mode();
+  void request_reload();
+  /// Before run().
+  void reload_by(Reload reload);
 
  private:
   class Impl;
