@@ -7,6 +7,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/base/mutex.h"
+#include "carillon/timer/internal/spin_lock.h"
 
 namespace carillon {
 namespace internal {
@@ -39,7 +40,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   const LeaseKeeperOptions options;
   const std::uint64_t generation;
 
-  mutable Mutex mutex;
+  mutable SpinLock mutex;
   LeasePhase phase CARILLON_GUARDED_BY(mutex) = LeasePhase::kClaimed;
   // When what was last granted was asked for.
   Instant begun CARILLON_GUARDED_BY(mutex);
@@ -81,7 +82,7 @@ void LeaseState::end(Remains& remains) {
 
 bool LeaseState::hold(Lease::Renew its_renew, Lease::OnLost its_on_lost) {
   Remains remains;
-  const MutexLock lock(mutex);
+  const SpinLockHold lock(mutex);
   if (phase != LeasePhase::kClaimed) {
     return false;
   }
@@ -101,7 +102,7 @@ bool LeaseState::hold(Lease::Renew its_renew, Lease::OnLost its_on_lost) {
 
 bool LeaseState::release() noexcept {
   Remains remains;
-  const MutexLock lock(mutex);
+  const SpinLockHold lock(mutex);
   const bool was_held = phase == LeasePhase::kHeld && timer.now() < ends;
   if (phase != LeasePhase::kOver) {
     end(remains);
@@ -113,7 +114,7 @@ void LeaseState::on_renew_time() {
   Lease::Renew calling;
   Instant renewal_begun;
   {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     if (phase != LeasePhase::kHeld || renewing) {
       return;
     }
@@ -125,7 +126,7 @@ void LeaseState::on_renew_time() {
   }
   calling(RenewReply(shared_from_this(), renewal_begun));
   {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     renewing = false;
     if (phase == LeasePhase::kHeld) {
       renew = std::move(calling);
@@ -139,7 +140,7 @@ void LeaseState::on_renew_time() {
 
 void LeaseState::on_end_time() {
   {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     if (phase != LeasePhase::kHeld || timer.now() < ends) {
       return;
     }
@@ -150,7 +151,7 @@ void LeaseState::on_end_time() {
 void LeaseState::lose(LeaseLoss loss) {
   Remains remains;
   {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     if (phase != LeasePhase::kHeld || (loss == LeaseLoss::kExpired && timer.now() < ends)) {
       return;
     }
@@ -161,7 +162,7 @@ void LeaseState::lose(LeaseLoss loss) {
 
 void LeaseState::answer(Instant renewal_begun, LeaseLoss* loss, bool success) {
   {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     // One that was begun before the last success says nothing any more.
     if (phase != LeasePhase::kHeld || renewal_begun < begun) {
       return;
@@ -226,7 +227,7 @@ bool Lease::held() const noexcept {
   if (state_ == nullptr) {
     return false;
   }
-  const MutexLock lock(state_->mutex);
+  const internal::SpinLockHold lock(state_->mutex);
   return state_->phase == internal::LeasePhase::kHeld && state_->timer.now() < state_->ends;
 }
 

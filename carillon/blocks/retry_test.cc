@@ -161,7 +161,7 @@ TEST_F(RetryTest, FirstAttemptThatThrowsEndsItAndALaterOneHasFailed) {
 
   int thrown = 0;
   TimerOptions options;
-  options.on_exception = [&](std::exception_ptr) { ++thrown; };
+  options.on_exception = [&](const std::exception_ptr&) { ++thrown; };
   Timer other(time_.options(options));
   retry(
       other, kExact,
