@@ -8,8 +8,8 @@
 namespace carillon::bench {
 namespace {
 
-constexpr std::array<std::string_view, 5> kBenches = {"Idle", "Window", "Bucket", "Map",
-                                                      "Purgatory"};
+constexpr std::array<std::string_view, 7> kBenches = {"Idle",      "Window", "Bucket", "Map",
+                                                      "Purgatory", "Retry",  "Lease"};
 
 constexpr std::size_t kMillion = 1'000'000;
 constexpr std::size_t kThousand = 1'000;
@@ -38,12 +38,19 @@ constexpr std::array kRateRows = {
     Row{"Map", "10 k entries", kTenThousand},
     Row{"Map", "1 M entries", kMillion},
     Row{"Purgatory", "10 k waiting", kTenThousand},
+    Row{"Retry", "10 k waiting", kTenThousand},
+    Row{"Retry", "1 M waiting", kMillion},
+    Row{"Lease", "10 k leases", kTenThousand},
+    Row{"Lease", "1 M leases", kMillion},
 };
 
-constexpr std::array kMillionRows = {
+// Of memory and of the herd.
+constexpr std::array kHerdRows = {
     Row{"Idle", "1 M items", kMillion},        Row{"Window", "1 M keys", kMillion},
     Row{"Bucket", "1 M keys", kMillion},       Row{"Map", "1 M entries", kMillion},
-    Row{"Purgatory", "1 M waiting", kMillion},
+    Row{"Purgatory", "1 M waiting", kMillion}, Row{"Retry", "10 k waiting", kTenThousand},
+    Row{"Retry", "1 M waiting", kMillion},     Row{"Lease", "10 k leases", kTenThousand},
+    Row{"Lease", "1 M leases", kMillion},
 };
 
 // Whether a target of --check names a subject in a cell.
@@ -64,7 +71,7 @@ CommonOptions parse_options(int argc, char** argv) {
       "process of its own.",
       "bench_blocks");
   add_common_options(app, options, {kBenches.begin(), kBenches.end()},
-                     "the blocks: Idle, Window, Bucket, Map, Purgatory");
+                     "the blocks: Idle, Window, Bucket, Map, Purgatory, Retry, Lease");
   add_name_option(app, options, "--subject");
   add_from_option(app, options);
   parse_or_exit(app, options, argc, argv);
@@ -88,7 +95,7 @@ std::vector<Step> plan(const CommonOptions& options) {
                         .refused = row.refused},
                        reps});
     }
-    for (const Row& row : kMillionRows) {
+    for (const Row& row : kHerdRows) {
       if (row.bench != bench) continue;
       for (const Part part : {Part::kMemory, Part::kHerd}) {
         steps.push_back({{.bench = bench, .cell = row.cell, .part = part, .items = row.items},
@@ -109,6 +116,7 @@ std::vector<std::string_view> benches_of(const CommonOptions& options) {
 
 bool is_wanted(const CommonOptions& options, const SubjectEntry& subject, const Load& load) {
   if (subject.bench != load.bench || !options.wants_name(subject.name)) return false;
+  if (load.items > subject.most_items) return false;
   return !options.check || !options.names.empty() || is_judged(subject, load);
 }
 

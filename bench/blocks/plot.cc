@@ -25,6 +25,8 @@ constexpr std::array kPictures = {
     Picture{"Bucket", "10 k keys, granted", "Token buckets of 10,000 keys", "blocks-bucket.svg"},
     Picture{"Map", "10 k entries", "Map of 10,000 entries that expire", "blocks-map.svg"},
     Picture{"Purgatory", "10 k waiting", "Purgatory with 10,000 waiting", "blocks-purgatory.svg"},
+    Picture{"Retry", "10 k waiting", "10,000 calls to be retried", "blocks-retry.svg"},
+    Picture{"Lease", "10 k leases", "10,000 leases", "blocks-lease.svg"},
 };
 
 // The first is ours.

@@ -52,6 +52,7 @@ struct Setup {
 ///     gone()                        items that have expired and are no longer held
 ///     kComesAndGoes                 items under kRate expire, too, and are made anew by use()
 ///     expect(item)                  if there is one: that item is among the next to be used
+///     kMostItems                    if there is one: more are not asked of it
 ///     help()                        does what needs a thread of the user's to have them expire
 template <class S>
 concept BlockSubject = requires(S subject, std::size_t item, std::uint64_t number, Instant at) {
@@ -72,6 +73,8 @@ struct SubjectEntry {
   /// Does a load in this process. Measurements of params and values. Throws BenchError if what came
   /// of it is not what was to be done.
   std::vector<Measurement> (*run)(const Load&);
+  /// More than these it is not asked to hold.
+  std::size_t most_items = SIZE_MAX;
 };
 
 /// All of them: ours first in each bench.
@@ -82,8 +85,10 @@ struct SubjectEntry {
 
 // A file each.
 void add_idle_subjects(std::vector<SubjectEntry>& entries);
+void add_lease_subjects(std::vector<SubjectEntry>& entries);
 void add_limiter_subjects(std::vector<SubjectEntry>& entries);
 void add_map_subjects(std::vector<SubjectEntry>& entries);
 void add_purgatory_subjects(std::vector<SubjectEntry>& entries);
+void add_retry_subjects(std::vector<SubjectEntry>& entries);
 
 }  // namespace carillon::bench

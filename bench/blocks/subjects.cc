@@ -17,6 +17,8 @@ const std::vector<SubjectEntry>& subjects() {
     add_limiter_subjects(entries);
     add_map_subjects(entries);
     add_purgatory_subjects(entries);
+    add_retry_subjects(entries);
+    add_lease_subjects(entries);
     return entries;
   }();
   return kSubjects;

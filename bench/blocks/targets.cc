@@ -33,6 +33,15 @@ constexpr std::string_view kMap = "ExpiringMap";
 constexpr std::string_view kPurgatory = "Purgatory";
 constexpr std::string_view kDelayQueue = "delay queue";
 
+constexpr std::string_view kRetry = "retry";
+constexpr std::string_view kLease = "LeaseKeeper";
+constexpr std::string_view kHeap = "mutex + heap";
+
+constexpr Target above_heap(std::string_view name, std::string_view bench, std::string_view cell,
+                            std::string_view subject) {
+  return {name, bench, cell, "m_per_s_4", subject, kHeap, Bound::kAbove, 1, 1, "M/s"};
+}
+
 constexpr std::array kTargets = {
     itself("touch, ns", "Idle", "1 k items", "op_ns", kIdle, Bound::kAtMost, 3, 3),
     Target{"touch, 2 threads / 1 thread", "Idle", "1 k items", "m_per_s_2", kIdle, kIdle,
@@ -55,6 +64,10 @@ constexpr std::array kTargets = {
     Target{"purgatory, 1 thread / by hand", "Purgatory", "10 k waiting", "m_per_s_1", kPurgatory,
            kDelayQueue, Bound::kAbove, 1, 1, "M/s"},
     herd("1 M operations expire: delay, ms", "Purgatory", "1 M waiting", kPurgatory),
+    above_heap("retry, 4 threads / heap by hand", "Retry", "10 k waiting", kRetry),
+    herd("1 M retries are due: delay, ms", "Retry", "1 M waiting", kRetry),
+    above_heap("lease, 4 threads / heap by hand", "Lease", "10 k leases", kLease),
+    herd("1 M leases are refused: delay, ms", "Lease", "1 M leases", kLease),
 };
 
 std::vector<Column> columns() {
@@ -68,7 +81,7 @@ std::vector<Column> columns() {
 std::span<const Target> block_targets() { return kTargets; }
 
 std::span<const Layout> block_layouts() {
-  static const std::array<Layout, 5> kLayouts = {
+  static const std::array<Layout, 7> kLayouts = {
       Layout{"Idle", "Idle timeouts: million touches/s by threads; bytes an item; herd", columns()},
       Layout{"Window", "Sliding windows: million decisions/s by threads; bytes a key; herd",
              columns()},
@@ -77,6 +90,10 @@ std::span<const Layout> block_layouts() {
       Layout{"Map", "Map whose entries expire: million operations/s by threads; bytes; herd",
              columns()},
       Layout{"Purgatory", "Purgatory: million watch + check/s by threads; bytes a wait; herd",
+             columns()},
+      Layout{"Retry", "Calls to be retried: million given up + failed/s; bytes a wait; herd",
+             columns()},
+      Layout{"Lease", "Leases: million given back + taken/s by threads; bytes a lease; herd",
              columns()},
   };
   return kLayouts;

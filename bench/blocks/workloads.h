@@ -55,6 +55,7 @@ double run_rate(S& subject, const Load& load, std::size_t threads, double second
   constexpr std::size_t kBatch = 256;
   constexpr std::size_t kAhead = 4;
   std::vector<std::vector<std::uint32_t>> orders;
+  orders.reserve(threads);
   for (std::size_t i = 0; i < threads; ++i) orders.push_back(order_of(load.items, threads, i));
   std::atomic<std::size_t> done = 0;
   std::atomic<std::size_t> well = 0;
@@ -196,7 +197,9 @@ std::vector<Measurement> run_load(const Load& load) {
 
 template <BlockSubject S>
 SubjectEntry entry_of() {
-  return {S::kBench, S::kName, run_load<S>};
+  SubjectEntry entry{S::kBench, S::kName, run_load<S>};
+  if constexpr (requires { S::kMostItems; }) entry.most_items = S::kMostItems;
+  return entry;
 }
 
 }  // namespace carillon::bench
