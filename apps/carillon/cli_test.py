@@ -400,6 +400,38 @@ class Wheels(unittest.TestCase):
                       "67108864.", out)
         self.assertNotIn("max_size", self.ask(*words, "67108864")[1])
 
+    def test_schedule_next_prints_the_times_to_come_as_the_clocks_show_them(self):
+        cron = ["schedule", "next", "30 2 * * *", "--time-zone", "Europe/Amsterdam", "-n", "3",
+                "--after", "2026-03-28T00:00:00Z"]
+        self.assertEqual(self.ask(*cron), (0, "2026-03-28T02:30:00.000+01:00\n"
+                                              "2026-03-29T03:00:00.000+02:00\n"
+                                              "2026-03-30T02:30:00.000+02:00\n", ""))
+        answer = json.loads(run(*cron, "--json")[1])
+        self.assertEqual(answer["spec"], "CRON_TZ=Europe/Amsterdam 30 2 * * *")
+        self.assertEqual(answer["times"][1], {"due_at": "2026-03-29T01:00:00.000Z",
+                                              "due_at_ms": 1774746000000,
+                                              "shown": "2026-03-29T03:00:00.000+02:00"})
+        # Words need no quotes where the shell leaves them alone.
+        self.assertEqual(self.ask("schedule", "next", "every", "90m", "--after",
+                                  "2026-01-01T00:00:00Z", "--count", "2"),
+                         (0, "2026-01-01T01:30:00.000Z\n2026-01-01T03:00:00.000Z\n", ""))
+        self.assertEqual(len(self.ask("schedule", "next", "@hourly")[1].splitlines()), 5)
+        # The calendar ends in 2262.
+        self.assertEqual(self.ask("schedule", "next", "@yearly", "--after",
+                                  "2261-01-01T00:00:00Z"), (0, "2262-01-01T00:00:00.000Z\n", ""))
+
+    def test_schedule_next_names_the_field_and_the_limit(self):
+        for words, named in [
+                (["61 * * * *"], "minute: 61 is beyond 59"), (["every", "1ms"], "1ms is below 1s"),
+                (["0 0 30 2 *"], "there is no such day"), (["@daily", "-n", "0"], "--count: 0 is"),
+                (["@daily", "--after", "noon"], "--after: \"noon\" is not a time"),
+                (["@daily", "--time-zone", "Mars"], "time zone \"Mars\""),
+                (["every 1h", "--time-zone", "UTC"], "--time-zone is for cron"),
+                (["TZ=UTC @daily", "--time-zone", "UTC"], "names a zone already"), ([], "SPEC")]:
+            status, out, err = self.ask("schedule", "next", *words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn(named, " ".join(err.split()))
+
     def test_a_story_says_nothing_that_its_options_change(self):
         status, out, err = self.ask("trace", "--story", "a", "--at", "3")
         self.assertEqual((status, err), (0, ""))

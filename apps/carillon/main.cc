@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   carillon::app::add_folder_verbs(program, status);
   carillon::app::add_trace(program, status, connecting);
   carillon::app::add_plan(program, status, connecting);
+  carillon::app::add_schedule(program, status, connecting);
   program.add_subcommand("version", "Print the version")->callback([&version] {
     fmt::print("{}\n", version);
   });

@@ -39,5 +39,7 @@ void add_folder_verbs(CLI::App& program, int& status);
 /// Neither needs a server.
 void add_trace(CLI::App& program, int& status, const Connecting& connecting);
 void add_plan(CLI::App& program, int& status, const Connecting& connecting);
+/// schedule next, which does not need one either.
+void add_schedule(CLI::App& program, int& status, const Connecting& connecting);
 
 }  // namespace carillon::app

@@ -162,6 +162,11 @@ Result<Recurrence> Recurrence::parse(std::string_view spec) {
   return cron(spec, "");
 }
 
+TimeZone Recurrence::time_zone() const {
+  const auto* crontab = std::get_if<Crontab>(&rule_);
+  return crontab != nullptr ? crontab->zone : TimeZone();
+}
+
 std::optional<std::int64_t> Recurrence::next(std::int64_t after_ms) const {
   if (after_ms >= kLastMs) return std::nullopt;
   if (const auto* every = std::get_if<Every>(&rule_)) {

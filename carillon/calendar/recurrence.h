@@ -51,6 +51,8 @@ class Recurrence {
 
   /// The text form, which parse() reads back: equal texts mean equal recurrences.
   [[nodiscard]] const std::string& spec() const noexcept { return spec_; }
+  /// Of cron; UTC for `every`.
+  [[nodiscard]] TimeZone time_zone() const;
 
  private:
   struct Every {

@@ -77,6 +77,9 @@ TEST(Recurrence, TextFormsReadBackAndAreOneForOneMeaning) {
             "CRON_TZ=Europe/Amsterdam 30 2 * * *");
   EXPECT_EQ(Recurrence::cron("30 2 * * *", "")->spec(), "30 2 * * *");
   EXPECT_EQ(Recurrence::every(5'400'000)->spec(), "every 1h30m");
+  EXPECT_EQ(Recurrence::cron("30 2 * * *", "Europe/Amsterdam")->time_zone().name(),
+            "Europe/Amsterdam");
+  EXPECT_EQ(Recurrence::every(5'400'000)->time_zone().name(), "UTC");
 }
 
 TEST(Recurrence, ErrorsNameTheFieldAndTheLimit) {

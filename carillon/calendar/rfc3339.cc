@@ -72,6 +72,18 @@ Error invalid(std::string_view text, std::string_view why) {
                            text.substr(0, 40), why)};
 }
 
+/// Pre: within the years 0001 to 9999.
+std::string date_and_time(std::int64_t ms) {
+  const std::chrono::sys_time<std::chrono::milliseconds> point{std::chrono::milliseconds(ms)};
+  const auto day = std::chrono::floor<std::chrono::days>(point);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(point - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count(),
+                     time.subseconds().count());
+}
+
 }  // namespace
 
 Result<std::int64_t> parse_rfc3339(std::string_view text) {
@@ -129,15 +141,18 @@ Result<std::int64_t> parse_rfc3339(std::string_view text) {
 
 std::string format_rfc3339(std::int64_t ms) {
   ms = std::clamp(ms, kFirstMs, kLastMs);
-  const auto point =
-      std::chrono::sys_time<std::chrono::milliseconds>(std::chrono::milliseconds(ms));
-  const auto day = std::chrono::floor<std::chrono::days>(point);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(point - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count(),
-                     time.subseconds().count());
+  return date_and_time(ms) + "Z";
+}
+
+std::string format_rfc3339(std::int64_t ms, std::int64_t offset_s) {
+  const std::int64_t minutes = offset_s < 0 ? -offset_s / 60 : offset_s / 60;
+  const std::int64_t local_ms = ms + offset_s * 1'000;
+  if (offset_s == 0 || offset_s % 60 != 0 || minutes >= 1'440 || ms < kFirstMs || ms > kLastMs ||
+      local_ms < kFirstMs || local_ms > kLastMs) {
+    return format_rfc3339(ms);
+  }
+  return fmt::format("{}{}{:02}:{:02}", date_and_time(local_ms), offset_s < 0 ? '-' : '+',
+                     minutes / 60, minutes % 60);
 }
 
 }  // namespace carillon::calendar

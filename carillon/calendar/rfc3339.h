@@ -25,4 +25,8 @@ namespace carillon::calendar {
 /// the nearest time within them.
 [[nodiscard]] std::string format_rfc3339(std::int64_t ms);
 
+/// "2026-03-29T02:30:00.250+02:00": what a clock shows that is `offset_s` ahead of UTC. An offset
+/// that is not of whole minutes (before 1972) cannot be written so: then it is in UTC.
+[[nodiscard]] std::string format_rfc3339(std::int64_t ms, std::int64_t offset_s);
+
 }  // namespace carillon::calendar

@@ -74,5 +74,15 @@ TEST(Rfc3339, WritesWhatItReads) {
   EXPECT_EQ(format_rfc3339(std::numeric_limits<std::int64_t>::min()), "0001-01-01T00:00:00.000Z");
 }
 
+TEST(Rfc3339, WritesWhatTheClocksOfAZoneShow) {
+  EXPECT_EQ(format_rfc3339(1'774'744'200'250, 7'200), "2026-03-29T02:30:00.250+02:00");
+  EXPECT_EQ(format_rfc3339(1'774'744'200'250, -12'600), "2026-03-28T21:00:00.250-03:30");
+  EXPECT_EQ(format_rfc3339(1'774'744'200'250, 0), "2026-03-29T00:30:00.250Z");
+  EXPECT_EQ(format_rfc3339(0, 1'172), "1970-01-01T00:00:00.000Z");  // No whole minutes.
+  EXPECT_EQ(format_rfc3339(std::numeric_limits<std::int64_t>::max(), 3'600),
+            "9999-12-31T23:59:59.999Z");
+  EXPECT_EQ(format_rfc3339(253'402'300'799'999, 3'600), "9999-12-31T23:59:59.999Z");
+}
+
 }  // namespace
 }  // namespace carillon::calendar
