@@ -42,7 +42,9 @@ while(pairs)
   file(READ ${archive} hex HEX)
   file(REMOVE ${archive})
   # Bytes 4 to 7 are the time of day.
-  string(REGEX REPLACE "^(........)........" "\\100000000" hex "${hex}")
+  string(SUBSTRING "${hex}" 0 8 head)
+  string(SUBSTRING "${hex}" 16 -1 rest)
+  set(hex "${head}00000000${rest}")
   constant(kGzip${number} "${hex}" gzip)
   string(APPEND constants "${bytes}${gzip}")
   string(APPEND table "      {\"${path}\", \"${type_${extension}}\", \"\\\"${hash}\\\"\", "

@@ -3,10 +3,37 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/beast/zlib/inflate_stream.hpp>
 #include <set>
+#include <string>
 
 namespace carillon::server {
 namespace {
+
+/// What a browser makes of it: RFC 1952, without the optional parts of the header.
+std::string unzipped(std::string_view gzip, std::size_t size) {
+  constexpr std::size_t kHeader = 10;
+  constexpr std::size_t kTrailer = 8;
+  std::string result(size + 1, '\0');
+  boost::beast::zlib::inflate_stream stream;
+  boost::beast::zlib::z_params z;
+  z.next_in = gzip.data() + kHeader;
+  z.avail_in = gzip.size() - kHeader - kTrailer;
+  z.next_out = result.data();
+  z.avail_out = result.size();
+  boost::beast::error_code error;
+  stream.write(z, boost::beast::zlib::Flush::finish, error);
+  EXPECT_EQ(error, boost::beast::zlib::error::end_of_stream) << error.message();
+  result.resize(z.total_out);
+  return result;
+}
+
+TEST(WebAssets, TheCompressedFormIsTheSameFile) {
+  for (const WebAsset& asset : web_assets()) {
+    ASSERT_GT(asset.gzip.size(), 18U) << asset.path;
+    EXPECT_TRUE(unzipped(asset.gzip, asset.bytes.size()) == asset.bytes) << asset.path;
+  }
+}
 
 TEST(WebAssets, EachHasAPathOfItsOwnAndATypeAndATag) {
   std::set<std::string_view> paths;

@@ -161,7 +161,7 @@ export class JobList {
 
   #show(page) {
     const jobs = page.jobs.map(row_of_job);
-    this.#next = page.next_cursor ?? null;
+    this.#next = page.next ?? page.next_cursor ?? null;
     const by_id = this.#query.id !== '';
     const state = this.#query.state;
     fill(this.#head, this.#columns(by_id ? null : state).map((column) =>
@@ -185,8 +185,8 @@ export class JobList {
   #columns(state) {
     const due = {label: 'Due', of: (job) => [h('span', {title: exact_time(job.due_ms)},
       time(job.due_ms)), ' ', h('small', {}, relative(job.due_ms, now_ms()))]};
-    const left = {label: 'Reserved until', of: (job) => [time(job.deadline_ms), ' ',
-      h('small', {}, relative(job.deadline_ms, now_ms()))]};
+    const left = {label: 'Reserved until', of: (job) => [time(job.reserved_until_ms), ' ',
+      h('small', {}, relative(job.reserved_until_ms, now_ms()))]};
     const waits = {label: 'Age', class: 'number', of: (job) => duration(job.age_ms)};
     const of_state = {delayed: [due], ready: [waits], reserved: [left], buried: [waits]};
     return [
@@ -201,7 +201,7 @@ export class JobList {
       {label: 'Priority', class: 'number spare', of: (job) => count(job.priority)},
       {label: 'Attempts', class: 'number', of: (job) => (job.max_attempts
         ? `${job.attempt} of ${job.max_attempts}` : count(job.attempt))},
-      {label: 'Size', class: 'number spare', of: (job) => bytes(job.body_size)},
+      {label: 'Size', class: 'number spare', of: (job) => bytes(job.size)},
     ].filter((column) => column !== null);
   }
 

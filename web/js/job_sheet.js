@@ -5,7 +5,9 @@ import * as api from './api.js';
 import {body_view} from './body_view.js';
 import {ask, wrong} from './dialogs.js';
 import {fill, h} from './dom.js';
-import {bytes, count, duration, exact_time, parse_duration, relative, time} from './format.js';
+import {
+  bytes, count, duration, exact_time, instant, parse_duration, relative, time,
+} from './format.js';
 import {now_ms} from './live.js';
 import {row_of_job} from './model.js';
 import {attempt, done} from './notices.js';
@@ -73,6 +75,10 @@ export function open_job(id, {changed = () => {}} = {}) {
   load();
 }
 
+const kHistory = [['reserves', 'reserved'], ['timeouts', 'timed out'], ['releases', 'released'],
+  ['buries', 'buried'], ['kicks', 'kicked']];
+const times = (n) => (n === 1 ? 'once' : n === 2 ? 'twice' : `${count(n)} times`);
+
 function facts_of(job) {
   const when = (ms) => (ms === null ? null
     : [h('span', {title: exact_time(ms)}, time(ms)), ' ', h('small', {}, relative(ms, now_ms()))]);
@@ -81,8 +87,7 @@ function facts_of(job) {
     ['Tube', h('a', {href: link(['tubes', job.tube])}, job.tube)],
     ['Key', job.key],
     ['Due', job.state === 'delayed' ? when(job.due_ms) : null],
-    ['Reserved until', job.state === 'reserved' ? when(job.deadline_ms) : null],
-    ['Age', duration(job.age_ms)],
+    ['Reserved until', job.state === 'reserved' ? when(job.reserved_until_ms) : null],
     ['Priority', count(job.priority)],
     ['Time to run', duration(job.ttr_ms)],
     ['Attempts', job.max_attempts ? `${count(job.attempt)} of ${count(job.max_attempts)}`
@@ -90,9 +95,10 @@ function facts_of(job) {
     ['Backoff', job.backoff ? `${duration(job.backoff.base_ms)}, at most `
       + `${duration(job.backoff.cap_ms)}${job.backoff.jitter ? ', with jitter' : ''}` : null],
     ['Schedule', job.schedule],
-    ['Size', bytes(job.body_size)],
-    ['History', ['timeouts', 'releases', 'buries', 'kicks'].filter((name) => job[name] > 0)
-      .map((name) => `${count(job[name])} ${name}`).join(', ') || null],
+    ['Size', bytes(job.size)],
+    ['Put', when(instant(job.created_at))],
+    ['Has been', kHistory.filter(([name]) => job.history[name] > 0)
+      .map(([name, word]) => `${word} ${times(job.history[name])}`).join(', ') || null],
   ];
   return h('dl', {class: 'facts'}, facts.filter(([, value]) => value !== null
     && value !== undefined && value !== '').map(([name, value]) =>

@@ -62,6 +62,8 @@ function on_event(name, text) {
     live.problem = '';
     retry_ms = kFirstRetryMs;
     tell();
+  } else if (name === 'unavailable') {
+    set_state('unavailable');
   }
 }
 

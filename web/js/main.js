@@ -59,7 +59,8 @@ function open_page(parts) {
   return null;
 }
 
-const kWords = {connecting: 'connecting', live: 'live', lost: 'no connection', denied: 'no access'};
+const kWords = {connecting: 'connecting', live: 'live', lost: 'no connection', denied: 'no access',
+  unavailable: 'recovering'};
 
 function show_connection() {
   connection.dataset.state = live.state;
@@ -73,6 +74,9 @@ function show_connection() {
   } else if (live.state === 'denied') {
     fill(banner, h('p', {}, `${live.problem} `,
       h('button', {class: 'small', onclick: () => ask_token()}, 'Log in …')));
+  } else if (live.state === 'unavailable') {
+    fill(banner, h('p', {}, 'A store could not be written and is being recovered. Nothing that was '
+      + 'acknowledged is lost; the server goes on by itself.'));
   } else if (live.stats?.server.draining) {
     fill(banner, h('p', {}, 'The server drains: it finishes what it has, and takes no new jobs.'));
   } else {

@@ -6,6 +6,7 @@ import {h, say} from '../dom.js';
 import {DueBars} from '../due_bars.js';
 import {brief, count, duration, plural, rate} from '../format.js';
 import {live, subscribe} from '../live.js';
+import {row_of_tube} from '../model.js';
 import {link} from '../router.js';
 import {TubeTable} from '../tube_table.js';
 import {WheelDrawing} from '../wheel_drawing.js';
@@ -66,8 +67,8 @@ export function show_overview(main) {
     const stats = live.stats;
     if (!stats) return;
     const {jobs, rates: now} = stats;
-    hint.hidden = stats.tubes.shown.some((tube) => tube.name !== 'default') || jobs.delayed > 0
-      || jobs.ready > 0 || jobs.reserved > 0 || jobs.buried > 0 || stats.totals.puts > 0;
+    hint.hidden = stats.totals.puts > 0
+      || jobs.delayed + jobs.ready + jobs.reserved + jobs.buried > 0;
     tiles.puts.set(rate(now.puts), 'a second');
     tiles.fired.set(rate(now.fired), 'a second');
     tiles.deleted.set(rate(now.deleted), 'a second');
@@ -86,7 +87,7 @@ export function show_overview(main) {
     rates.update();
     lateness.update();
     due.update(stats.due_in, jobs.far);
-    table.update(stats.tubes.shown);
+    table.update(stats.tubes.shown.map(row_of_tube));
     const tubes = stats.tubes.count;
     say(all, tubes > kTubesShown ? `All ${count(tubes)} tubes` : 'All tubes');
     say(legend, legend_of(stats.wheel));

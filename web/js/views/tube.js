@@ -6,7 +6,7 @@ import {ask, wrong} from '../dialogs.js';
 import {fill, h, say} from '../dom.js';
 import {brief, count, duration, parse_duration, plural} from '../format.js';
 import {JobList} from '../job_list.js';
-import {row_of_tube} from '../model.js';
+import {empty_tube, row_of_tube} from '../model.js';
 import {attempt, done, failed} from '../notices.js';
 import {here, link, note} from '../router.js';
 import {show_settings} from '../tube_settings.js';
@@ -70,7 +70,7 @@ export function show_tube(main, name) {
       fields: [{name: 'count', label: 'At most', type: 'number', value: '100', min: '1',
         required: true}],
       submit: async (values) => {
-        kicked = (await api.kick(name, Number(values.count)))?.count ?? 0;
+        kicked = (await api.kick(name, Number(values.count))).kicked;
       },
     });
     if (worked) await after(`${plural(kicked, 'job')} kicked.`);
@@ -92,7 +92,7 @@ export function show_tube(main, name) {
         const wanted = states.filter((state) => values[state]);
         if (wanted.length === 0) throw wrong('delayed', 'Choose which jobs.');
         if (values.name !== name) throw wrong('name', 'This is not the name of the tube.');
-        cleared = (await api.clear(name, wanted))?.count ?? 0;
+        cleared = (await api.clear(name, wanted)).cleared;
       },
     });
     if (worked) await after(`${plural(cleared, 'job')} deleted.`);
@@ -136,8 +136,8 @@ export function show_tube(main, name) {
         'reserved'),
       fact('Buried', brief(tube.buried), tube.buried > 0 ? 'need a look' : 'none',
         tube.buried > 0 ? 'buried alarm' : 'buried'),
-      fact('Put', brief(tube.totals?.puts), 'since the start'),
-      fact('Deleted', brief(tube.totals?.deleted), 'since the start'));
+      fact('Put', brief(tube.puts), 'since the start'),
+      fact('Deleted', brief(tube.deleted), 'since the start'));
     list.set_counts(tube);
     show_settings(settings, name, tube, after);
   }
@@ -157,7 +157,7 @@ export function show_tube(main, name) {
       } catch (error) {
         if (closed) return;
         if (error.status === 404) {
-          tube = row_of_tube({name, delayed: 0, ready: 0, reserved: 0, buried: 0});
+          tube = empty_tube(name);
           show();
         } else if (!told && error.status !== 0) {
           failed(error);
