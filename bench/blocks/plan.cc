@@ -53,11 +53,17 @@ constexpr std::array kHerdRows = {
     Row{"Lease", "1 M leases", kMillion},
 };
 
-// Whether a target of --check names a subject in a cell.
+Part part_of(std::string_view metric) {
+  if (metric == "bytes") return Part::kMemory;
+  return metric == "delay_ms" ? Part::kHerd : Part::kRate;
+}
+
+// Whether a target of --check names a subject in a cell, and what this part of it measures.
 bool is_judged(const SubjectEntry& subject, const Load& load) {
   const auto targets = block_targets();
   return std::any_of(targets.begin(), targets.end(), [&](const Target& target) {
     return target.limit_in_check != 0 && target.bench == load.bench && target.cell == load.cell &&
+           part_of(target.metric) == load.part &&
            (target.subject == subject.name || target.rival == subject.name);
   });
 }
