@@ -28,7 +28,7 @@ using Response = http::response<http::string_body>;
 class Endpoint {
  public:
   explicit Endpoint(const carillon::Clock& clock)
-      : limiter_({{.max_keys = 100'000, .clock = &clock}, /*limit=*/5, /*window=*/10s}) {}
+      : limiter_({.limit = 5, .window = 10s, .common = {.max_keys = 100'000, .clock = &clock}}) {}
 
   // A client is whoever presents the same token; without one, the same address.
   Response answer(const Request& request, const std::string& address) {

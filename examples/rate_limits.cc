@@ -20,9 +20,9 @@ int in_ms(carillon::Span span) { return static_cast<int>(span / 1ms); }
 int main() {
   carillon::ManualClock clock;
   const carillon::LimiterOptions common{.clock = &clock};
-  carillon::SlidingWindowLimiter<> window({common, /*limit=*/5, /*window=*/1s});
-  carillon::TokenBucket<> bucket({common, /*rate=*/{5, 1s}, /*burst=*/3});
-  carillon::LeakyBucket<> queue({common, /*rate=*/{5, 1s}, /*most_waiting=*/2});
+  carillon::SlidingWindowLimiter<> window({.limit = 5, .window = 1s, .common = common});
+  carillon::TokenBucket<> bucket({.rate = {5, 1s}, .burst = 3, .common = common});
+  carillon::LeakyBucket<> queue({.rate = {5, 1s}, .most_waiting = 2, .common = common});
 
   std::printf("  ms   window           bucket           queue\n");
   for (int call = 0; call < 10; ++call, clock.advance(50ms)) {

@@ -61,7 +61,7 @@ class WindowOfOurs : public SlidingWindowLimiter<> {
   static constexpr std::string_view kName = "SlidingWindowLimiter";
   static Span span_of(const Setup& setup) { return window_of(setup); }
   explicit WindowOfOurs(const Setup& setup)
-      : SlidingWindowLimiter({{}, permits_of(setup), window_of(setup)}) {}
+      : SlidingWindowLimiter({permits_of(setup), window_of(setup)}) {}
 };
 
 class BucketOfOurs : public TokenBucket<> {
@@ -70,7 +70,7 @@ class BucketOfOurs : public TokenBucket<> {
   static constexpr std::string_view kName = "TokenBucket";
   static Span span_of(const Setup& setup) { return pace_of(setup); }
   explicit BucketOfOurs(const Setup& setup)
-      : TokenBucket({{}, {1, pace_of(setup)}, permits_of(setup)}) {}
+      : TokenBucket({{1, pace_of(setup)}, permits_of(setup)}) {}
 };
 
 // Limiter: span_of(setup), a permit taken at t makes a key busy until t + span; try_acquire().

@@ -18,6 +18,9 @@ TEST(Time, AddingForeverSaturatesInsteadOfWrappingIntoThePast) {
   EXPECT_EQ(saturating_add(Instant::max(), 1ns), Instant::max());
   EXPECT_EQ(saturating_add(Instant::min(), -1ns), Instant::min());
   EXPECT_EQ(saturating_add(Instant(5s), -2s), Instant(3s));
+  EXPECT_EQ(saturating_between(Instant(5s), Instant(3s)), Span(-2s));
+  EXPECT_EQ(saturating_between(Instant(-1ns), Instant::max()), kForever);
+  EXPECT_EQ(saturating_between(Instant::max(), Instant(-2ns)), Span::min());
   EXPECT_EQ(saturating_span<std::chrono::seconds>(std::int64_t{1} << 62), kForever);
   EXPECT_EQ(saturating_span<std::chrono::hours>(INT64_MIN), Span::min());
   EXPECT_EQ(saturating_span<std::chrono::seconds>(4294967295), Span(4294967295s));

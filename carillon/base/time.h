@@ -49,6 +49,19 @@ template <class Timeline>
   return Point(Span(sum));
 }
 
+/// `to - from`, clamped to what a Span holds.
+template <class Timeline>
+[[nodiscard]] constexpr Span saturating_between(
+    std::chrono::time_point<Timeline, Span> from,
+    std::chrono::time_point<Timeline, Span> to) noexcept {
+  Span::rep difference = 0;
+  if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(),
+                             &difference)) {
+    return to > from ? Span::max() : Span::min();
+  }
+  return Span(difference);
+}
+
 /// `count` units of `Unit` as a Span, clamped: `saturating_span<std::chrono::seconds>(1 << 62)` is
 /// kForever.
 template <class Unit>

@@ -38,9 +38,10 @@ struct [[nodiscard]] Admission {
   bool table_full = false;
   /// If not granted: from when on the same request will be granted, provided that nobody else takes
   /// permits of this key; exactly, rounded up to the nanosecond. kForever: never, it is for more
-  /// than there can be. Zero if granted.
+  /// than there can be. If the table is full, a guess. Zero if granted.
   Span retry_after{};
-  /// Permits that could be taken now, after these.
+  /// Permits that could be taken now, after these. Zero also if the table is full, or the request is
+  /// for more than there can be: the key is not looked at then.
   std::uint64_t remaining = 0;
 
   explicit operator bool() const noexcept { return granted; }
@@ -48,11 +49,12 @@ struct [[nodiscard]] Admission {
 
 struct LimiterOptions {
   /// Keys that are not idle, at most; one more is refused (Admission::table_full), so that a flood
-  /// of invented keys cannot take all memory. Divided among the shards: with keys that the hash
-  /// spreads unevenly, a few per cent less.
+  /// of invented keys cannot take all memory. Divided among the shards: since keys spread unevenly,
+  /// a shard may refuse when all of them together have a tenth of the room left. 0: no limit.
   std::size_t max_keys = 10'000'000;
-  /// Keys are spread over so many shards, each with a lock; rounded up to a power of two. Threads
-  /// that use different keys rarely meet if this is several times their number.
+  /// Keys are spread over so many shards, each with a lock; rounded up to a power of two, and so
+  /// few that each has room for 1,024 keys, or one. Threads that use different keys rarely meet if
+  /// this is several times their number.
   unsigned shards = 64;
   /// Read by the calls that are not given the time, while they hold a lock: it must not wait for
   /// anything. Null: the steady clock. Must outlive the limiter.

@@ -59,7 +59,7 @@ class LeakyPolicy {
 
   Answer decide(State& state, std::uint64_t n, Instant now) const noexcept {
     if (now > state.at) {
-      state.level -= rate_.brought(now - state.at, state.level);
+      state.level -= rate_.brought(saturating_between(state.at, now), state.level);
       state.at = now;
     }
     const std::int64_t price = static_cast<std::int64_t>(n) * rate_.permit;
@@ -67,10 +67,11 @@ class LeakyPolicy {
     Answer answer;
     if (state.level <= room) {
       answer.granted = true;
-      answer.delay = rate_.until(state.level) + (state.at - now);
+      answer.delay = wait_from(now, saturating_add(state.at, rate_.until(state.level)));
       state.level += price;
     } else {
-      answer.retry_after = rate_.until(state.level - room) + (state.at - now);
+      answer.retry_after =
+          wait_from(now, saturating_add(state.at, rate_.until(state.level - room)));
     }
     return answer;
   }
@@ -85,12 +86,13 @@ class LeakyPolicy {
 
 }  // namespace internal
 
-struct LeakyBucketOptions : LimiterOptions {
+struct LeakyBucketOptions {
   /// How fast turns come.
   Rate rate;
   /// Turns of a key that may be waiting, beside the one whose turn it is. 0: who cannot go at once
   /// is refused.
   std::uint64_t most_waiting;
+  LimiterOptions common = {};
 };
 
 /// A leaky bucket for each key.
@@ -113,7 +115,7 @@ template <class Key = std::string, class Hash = typename KeyTraits<Key>::Hash,
 class LeakyBucket {
  public:
   explicit LeakyBucket(const LeakyBucketOptions& options)
-      : keyed_(internal::LeakyPolicy(options.rate, options.most_waiting), options) {}
+      : keyed_(internal::LeakyPolicy(options.rate, options.most_waiting), options.common) {}
   LeakyBucket(const LeakyBucket&) = delete;
   LeakyBucket& operator=(const LeakyBucket&) = delete;
 

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr Instant kStart{hours(1)};
 
 TEST(LeakyBucket, MakesABurstAnEvenFlow) {
-  LeakyBucket<> bucket({{}, {10, seconds(1)}, 4});
+  LeakyBucket<> bucket({{10, seconds(1)}, 4});
   for (int i = 0; i < 5; ++i) {
     const Turn turn = bucket.try_acquire("a", 1, kStart);
     EXPECT_TRUE(turn);
@@ -34,7 +34,7 @@ TEST(LeakyBucket, MakesABurstAnEvenFlow) {
 }
 
 TEST(LeakyBucket, WithNobodyWaitingTheNextGoesAtOnceOrNotAtAll) {
-  LeakyBucket<int> bucket({{}, {1, seconds(1)}, 0});
+  LeakyBucket<int> bucket({{1, seconds(1)}, 0});
   EXPECT_EQ(bucket.try_acquire(1, 1, kStart).delay, Span::zero());
   EXPECT_EQ(bucket.try_acquire(1, 1, kStart).retry_after, seconds(1));
   EXPECT_EQ(bucket.try_acquire(1, 1, kStart + seconds(1)).delay, Span::zero());
@@ -42,7 +42,7 @@ TEST(LeakyBucket, WithNobodyWaitingTheNextGoesAtOnceOrNotAtAll) {
 }
 
 TEST(LeakyBucket, SeveralTurnsAtOnce) {
-  LeakyBucket<int> bucket({{}, {1, seconds(1)}, 9});
+  LeakyBucket<int> bucket({{1, seconds(1)}, 9});
   EXPECT_EQ(bucket.try_acquire(1, 4, kStart).delay, seconds(0));
   EXPECT_EQ(bucket.try_acquire(1, 4, kStart).delay, seconds(4));
   EXPECT_EQ(bucket.try_acquire(1, 0, kStart).delay, seconds(8)) << "a question";
@@ -54,7 +54,7 @@ TEST(LeakyBucket, SeveralTurnsAtOnce) {
 TEST(LeakyBucket, TurnsOnATimerAreEvenAndNoneIsEarly) {
   ManualDriver time;
   Timer timer(time.options());
-  LeakyBucket<int> bucket({{.clock = &time.clock()}, {3, seconds(1)}, 299});
+  LeakyBucket<int> bucket({{3, seconds(1)}, 299, {.clock = &time.clock()}});
   std::vector<Span> gone;
   const Instant start = time.now();
   for (int i = 0; i < 300; ++i) {
@@ -78,7 +78,7 @@ TEST(LeakyBucketProperty, TurnsNeverComeFasterThanTheRate) {
     Random random(seed);
     const Rate rate{1 + random.below(20), Span(1 + random.between(0, 10'000))};
     const std::uint64_t most_waiting = random.below(20);
-    LeakyBucket<int> bucket({{}, rate, most_waiting});
+    LeakyBucket<int> bucket({rate, most_waiting});
     Instant now = kStart;
     __extension__ using Wide = __int128;
     Wide free_scaled = 0;

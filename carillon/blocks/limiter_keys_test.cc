@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "carillon/base/clock.h"
+#include "carillon/base/random.h"
 #include "carillon/blocks/leaky_bucket.h"
 #include "carillon/blocks/sliding_window_limiter.h"
 #include "carillon/blocks/token_bucket.h"
@@ -27,9 +28,9 @@ constexpr Instant kStart{std::chrono::hours(1)};
 // Each of them lets a key have one permit a second.
 struct OfEachKind {
   explicit OfEachKind(LimiterOptions options = {})
-      : window({options, 1, seconds(1)}),
-        bucket({options, {1, seconds(1)}, 1}),
-        leaky({options, {1, seconds(1)}, 0}) {}
+      : window({1, seconds(1), options}),
+        bucket({{1, seconds(1)}, 1, options}),
+        leaky({{1, seconds(1)}, 0, options}) {}
 
   SlidingWindowLimiter<int> window;
   TokenBucket<int> bucket;
@@ -111,8 +112,79 @@ TEST(LimiterKeys, AFloodOfKeysIsRefusedAndThoseThatAreInGoOn) {
   });
 }
 
+TEST(LimiterKeys, ASmallLimitIsKeptThoughTheShardsAreMany) {
+  for (const int most : {1, 10, 100, 1000, 5000, 20'000}) {
+    SCOPED_TRACE(most);
+    OfEachKind(LimiterOptions{.max_keys = static_cast<std::size_t>(most)}).each([&](auto& limiter) {
+      int granted = 0;
+      for (int key = 0; key < 2 * most; ++key) {
+        const auto answer = limiter.try_acquire(key, 1, kStart);
+        granted += answer.granted ? 1 : 0;
+        if (key < most * 9 / 10) {
+          ASSERT_TRUE(answer.granted) << key;
+        }
+      }
+      EXPECT_LE(granted, most);
+      EXPECT_GE(granted, most * 9 / 10);
+    });
+  }
+}
+
+TEST(LimiterKeys, ALimitOfZeroIsNone) {
+  OfEachKind(LimiterOptions{.max_keys = 0}).each([](auto& limiter) {
+    for (int key = 0; key < 1000; ++key) {
+      ASSERT_TRUE(limiter.try_acquire(key, 1, kStart));
+    }
+  });
+}
+
+// Bursts of keys that are never seen again, between some that are.
+TEST(LimiterKeys, StayWithinTheLimitHoweverTheyComeAndGo) {
+  for (const unsigned shards : {1U, 4U}) {
+    Random random(shards);
+    OfEachKind(LimiterOptions{.max_keys = 5000, .shards = shards}).each([&](auto& limiter) {
+      Instant now = kStart;
+      int next = 0;
+      for (int round = 0; round < 20; ++round) {
+        const std::uint64_t pause = round % 2 == 0 ? 3'000 : 300'000;
+        for (std::uint64_t i = random.below(8000); i > 0; --i) {
+          now += Span(static_cast<Span::rep>(random.below(pause)));
+          const int key = random.one_in(3) ? random.between(0, next) : next++;
+          (void)limiter.try_acquire(key, 1, now);
+        }
+        ASSERT_LE(limiter.keys(), 5000U);
+        if (random.one_in(3)) {
+          limiter.sweep(now);
+        }
+        now += random.one_in(4) ? seconds(10) : Span::zero();
+      }
+      limiter.sweep(now + seconds(1));
+      EXPECT_EQ(limiter.keys(), 0U);
+    });
+  }
+}
+
+TEST(LimiterTimes, NoAnswerIsNegativeWhateverTheTimes) {
+  const std::vector<Instant> times = {Instant::min(), Instant(), kStart, Instant::max()};
+  for (const Instant first : times) {
+    for (const Instant second : times) {
+      SlidingWindowLimiter<int> window({1, seconds(1)});
+      TokenBucket<int> bucket({{1, std::chrono::hours(876'000)}, 1});
+      LeakyBucket<int> leaky({{1, seconds(1)}, 1});
+      for (const Instant now : {first, second, first, second}) {
+        ASSERT_GE(window.try_acquire(1, 1, now).retry_after, Span::zero());
+        ASSERT_GE(bucket.try_acquire(1, 1, now).retry_after, Span::zero());
+        const Turn turn = leaky.try_acquire(1, 1, now);
+        ASSERT_GE(turn.retry_after, Span::zero());
+        ASSERT_GE(turn.delay, Span::zero());
+        leaky.sweep(now);
+      }
+    }
+  }
+}
+
 TEST(LimiterKeys, AreFoundByAView) {
-  TokenBucket<> bucket({{}, {1, seconds(1)}, 1});
+  TokenBucket<> bucket({{1, seconds(1)}, 1});
   const std::string_view long_name = "a name that a string would have to allocate memory for";
   EXPECT_TRUE(bucket.try_acquire(long_name, 1, kStart));
   EXPECT_FALSE(bucket.try_acquire(std::string(long_name), 1, kStart));
@@ -123,7 +195,7 @@ TEST(LimiterKeys, ThatHashAlikeAreToldApart) {
   struct Constant {
     std::size_t operator()(int) const { return 7; }
   };
-  TokenBucket<int, Constant> bucket({{}, {1, seconds(1)}, 1});
+  TokenBucket<int, Constant> bucket({{1, seconds(1)}, 1});
   for (int key = 0; key < 100; ++key) {
     EXPECT_TRUE(bucket.try_acquire(key, 1, kStart));
     EXPECT_FALSE(bucket.try_acquire(key, 1, kStart));
@@ -137,8 +209,8 @@ TEST(LimiterStress, ThreadsTogetherGetExactlyWhatThereIs) {
   constexpr std::uint64_t kLimit = 500;
   ManualClock clock(kStart);
   const LimiterOptions options{.shards = 2, .clock = &clock};
-  SlidingWindowLimiter<int> window({options, kLimit, seconds(1)});
-  TokenBucket<int> bucket({options, {kLimit, seconds(1)}, kLimit});
+  SlidingWindowLimiter<int> window({kLimit, seconds(1), options});
+  TokenBucket<int> bucket({{kLimit, seconds(1)}, kLimit, options});
   for (int round = 0; round < 20; ++round) {
     std::vector<std::atomic<std::uint64_t>> granted(2 * kKeys);
     std::latch start(kThreads);

@@ -155,7 +155,7 @@ class WindowPolicy {
       while (state.run(number).permits < needed) {
         needed -= state.run(number++).permits;
       }
-      answer.retry_after = window_ - (given - state.run(number).at);
+      answer.retry_after = wait_from(given, saturating_add(state.run(number).at, window_));
     }
     answer.remaining = limit_ - state.taken_;
     return answer;
@@ -178,17 +178,19 @@ class WindowPolicy {
 
 }  // namespace internal
 
-struct SlidingWindowOptions : LimiterOptions {
+struct SlidingWindowOptions {
   /// The most permits of a key in any window.
   std::uint64_t limit;
   Span window;
+  LimiterOptions common = {};
 };
 
 /// An exact sliding window for each key.
 ///
 /// Time:    to the nanosecond: a permit taken at t counts in [t, t + window). The time is given, or
 ///          read from the clock (LimiterOptions::clock). Threads may give times that are a little
-///          out of order: an earlier one counts as the latest, which never lets more through.
+///          out of order: one that is earlier than that of the key's last permit counts as that. If
+///          a key has been asked for at t before, and is at t - d, a window may be short by d.
 /// Threads: safe. A call holds the lock of one shard for some ten nanoseconds, and while it reads
 ///          the clock; that of a key with thousands of old permits for as long as it takes to drop
 ///          them, 1 ns each.
@@ -211,7 +213,7 @@ template <class Key = std::string, class Hash = typename KeyTraits<Key>::Hash,
 class SlidingWindowLimiter {
  public:
   explicit SlidingWindowLimiter(const SlidingWindowOptions& options)
-      : keyed_(internal::WindowPolicy(options.limit, options.window), options) {}
+      : keyed_(internal::WindowPolicy(options.limit, options.window), options.common) {}
   SlidingWindowLimiter(const SlidingWindowLimiter&) = delete;
   SlidingWindowLimiter& operator=(const SlidingWindowLimiter&) = delete;
 

@@ -42,7 +42,7 @@ class TokenPolicy {
 
   Answer decide(State& state, std::uint64_t n, Instant now) const noexcept {
     if (now > state.at) {
-      state.level += rate_.brought(now - state.at, rate_.most - state.level);
+      state.level += rate_.brought(saturating_between(state.at, now), rate_.most - state.level);
       state.at = now;
     }
     const std::int64_t price = static_cast<std::int64_t>(n) * rate_.permit;
@@ -52,7 +52,8 @@ class TokenPolicy {
       answer.granted = true;
     } else {
       // From `now` on, which may be before the time of another thread's last call.
-      answer.retry_after = rate_.until(price - state.level) + (state.at - now);
+      answer.retry_after =
+          wait_from(now, saturating_add(state.at, rate_.until(price - state.level)));
     }
     answer.remaining = static_cast<std::uint64_t>(state.level / rate_.permit);
     return answer;
@@ -68,11 +69,12 @@ class TokenPolicy {
 
 }  // namespace internal
 
-struct TokenBucketOptions : LimiterOptions {
+struct TokenBucketOptions {
   /// How fast permits come back.
   Rate rate;
   /// The most that a key can have at once, and has at first.
   std::uint64_t burst;
+  LimiterOptions common = {};
 };
 
 /// A token bucket for each key.
@@ -100,7 +102,7 @@ template <class Key = std::string, class Hash = typename KeyTraits<Key>::Hash,
 class TokenBucket {
  public:
   explicit TokenBucket(const TokenBucketOptions& options)
-      : keyed_(internal::TokenPolicy(options.rate, options.burst), options) {}
+      : keyed_(internal::TokenPolicy(options.rate, options.burst), options.common) {}
   TokenBucket(const TokenBucket&) = delete;
   TokenBucket& operator=(const TokenBucket&) = delete;
 

@@ -17,7 +17,7 @@ constexpr Instant kStart{hours(1)};
 
 TEST(TokenBucket, HasABurstAndThenTheRate) {
   ManualClock clock(kStart);
-  TokenBucket<> bucket({{.clock = &clock}, {10, seconds(1)}, 20});
+  TokenBucket<> bucket({{10, seconds(1)}, 20, {.clock = &clock}});
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(bucket.try_acquire("a").remaining, static_cast<std::uint64_t>(19 - i));
   }
@@ -32,7 +32,7 @@ TEST(TokenBucket, HasABurstAndThenTheRate) {
 }
 
 TEST(TokenBucket, MoreThanTheBurstIsNever) {
-  TokenBucket<int> bucket({{}, {10, seconds(1)}, 20});
+  TokenBucket<int> bucket({{10, seconds(1)}, 20});
   EXPECT_EQ(bucket.try_acquire(1, 21, kStart).retry_after, kForever);
   EXPECT_EQ(bucket.try_acquire(1, ~std::uint64_t{0}, kStart).retry_after, kForever);
   EXPECT_TRUE(bucket.try_acquire(1, 20, kStart));
@@ -40,7 +40,7 @@ TEST(TokenBucket, MoreThanTheBurstIsNever) {
 
 // 7 a second is no whole number of nanoseconds a permit.
 TEST(TokenBucket, HoldsARateThatDoesNotDivideToThePermit) {
-  TokenBucket<int> bucket({{}, {7, seconds(1)}, 1});
+  TokenBucket<int> bucket({{7, seconds(1)}, 1});
   Instant now = kStart;
   std::int64_t granted = 0;
   while (now < kStart + hours(1)) {
@@ -53,17 +53,17 @@ TEST(TokenBucket, HoldsARateThatDoesNotDivideToThePermit) {
 }
 
 TEST(TokenBucket, ATimeBeforeTheLastBringsNothing) {
-  TokenBucket<int> bucket({{}, {1, seconds(1)}, 1});
+  TokenBucket<int> bucket({{1, seconds(1)}, 1});
   EXPECT_TRUE(bucket.try_acquire(1, 1, kStart + seconds(10)));
   EXPECT_EQ(bucket.try_acquire(1, 1, kStart).retry_after, seconds(11));
   EXPECT_TRUE(bucket.try_acquire(1, 1, kStart + seconds(11)));
 }
 
 TEST(TokenBucket, RatesAtTheEdges) {
-  TokenBucket<int> fast({{}, {1'000'000'000, Span(1)}, 1'000'000'000});
+  TokenBucket<int> fast({{1'000'000'000, Span(1)}, 1'000'000'000});
   EXPECT_TRUE(fast.try_acquire(1, 1'000'000'000, kStart));
   EXPECT_EQ(fast.try_acquire(1, 1, kStart).retry_after, Span(1));
-  TokenBucket<int> slow({{}, {1, hours(24 * 365)}, 100});
+  TokenBucket<int> slow({{1, hours(24 * 365)}, 100});
   EXPECT_TRUE(slow.try_acquire(1, 100, kStart));
   EXPECT_EQ(slow.try_acquire(1, 100, kStart).retry_after, hours(24 * 365 * 100));
   EXPECT_TRUE(slow.try_acquire(1, 1, Instant::max()));
@@ -77,7 +77,7 @@ TEST(TokenBucketProperty, AgreesWithRationalNumbers) {
     Random random(seed);
     const Rate rate{1 + random.below(50), Span(1 + random.between(0, 5000))};
     const std::uint64_t burst = 1 + random.below(30);
-    TokenBucket<int> bucket({{}, rate, burst});
+    TokenBucket<int> bucket({rate, burst});
     const Wide full = static_cast<Wide>(burst) * rate.per.count();
     Wide level = full;
     Instant now = kStart;
@@ -102,10 +102,10 @@ TEST(TokenBucketProperty, AgreesWithRationalNumbers) {
 }
 
 TEST(TokenBucketDeathTest, WhatIsNoRateStopsTheProgram) {
-  EXPECT_DEATH(TokenBucket<int>({{}, {0, seconds(1)}, 1}), "a limiter of 0");
-  EXPECT_DEATH(TokenBucket<int>({{}, {1, seconds(0)}, 1}), "in 0 ns");
-  EXPECT_DEATH(TokenBucket<int>({{}, {1, seconds(1)}, 0}), "at most 0");
-  EXPECT_DEATH(TokenBucket<int>({{}, {7, hours(24)}, 1'000'000}), "too many permits");
+  EXPECT_DEATH(TokenBucket<int>({{0, seconds(1)}, 1}), "a limiter of 0");
+  EXPECT_DEATH(TokenBucket<int>({{1, seconds(0)}, 1}), "in 0 ns");
+  EXPECT_DEATH(TokenBucket<int>({{1, seconds(1)}, 0}), "at most 0");
+  EXPECT_DEATH(TokenBucket<int>({{7, hours(24)}, 1'000'000}), "too many permits");
 }
 
 }  // namespace

@@ -48,8 +48,9 @@ class KeyedLimiter {
   KeyedLimiter(Policy policy, const LimiterOptions& options)
       : policy_(std::move(policy)),
         clock_(options.clock),
-        shards_(std::bit_ceil(std::clamp(options.shards, 1U, kMostShards))),
-        keys_a_shard_(std::max<std::size_t>(1, options.max_keys / shards_.size())) {}
+        shards_(shards_of(options)),
+        keys_a_shard_(options.max_keys == 0 ? ~std::size_t{0} : options.max_keys / shards_.size()) {
+  }
 
   template <class Name>
   Answer try_acquire(const Name& key, std::uint64_t n) {
@@ -94,7 +95,9 @@ class KeyedLimiter {
   }
 
  private:
-  static constexpr unsigned kMostShards = 4096;
+  static constexpr std::size_t kMostShards = 4096;
+  // With fewer keys in each of many shards, some are full long before the others.
+  static constexpr std::size_t kLeastInShard = 1024;
   static constexpr std::size_t kGroupsForNew = 2;
   static constexpr std::uint32_t kCallsForGroup = 64;
   static constexpr std::size_t kGroupsAtOnce = 16;
@@ -119,6 +122,13 @@ class KeyedLimiter {
     Table table CARILLON_GUARDED_BY(lock);
   };
 
+  [[nodiscard]] static std::size_t shards_of(const LimiterOptions& options) noexcept {
+    const std::size_t wanted =
+        std::bit_ceil(std::clamp<std::size_t>(options.shards, 1, kMostShards));
+    return options.max_keys == 0 ? wanted
+                                 : std::min(wanted, std::bit_floor(std::max<std::size_t>(
+                                                        1, options.max_keys / kLeastInShard)));
+  }
   [[nodiscard]] Instant now() const noexcept {
     return clock_ != nullptr ? clock_->now() : SteadyClock().now();
   }
@@ -180,6 +190,11 @@ class KeyedLimiter {
   std::vector<Shard> shards_;
   const std::size_t keys_a_shard_;
 };
+
+// How long to wait at `now` for `then`: kForever for what is beyond the clock.
+[[nodiscard]] constexpr Span wait_from(Instant now, Instant then) noexcept {
+  return then == Instant::max() ? kForever : saturating_between(now, then);
+}
 
 // An amount that runs down (or fills up) at a rate, in units that make both a permit and a
 // nanosecond whole numbers: nothing is ever rounded, so a rate holds to the permit over any time.

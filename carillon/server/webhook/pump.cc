@@ -123,8 +123,8 @@ void WebhookPump::set_hook(const std::string& tube, WebhookSettings settings, In
     hook.bucket.reset();
     if (settings.rate) {
       TokenBucketOptions options;
-      options.max_keys = 1;
-      options.shards = 1;
+      options.common.max_keys = 1;
+      options.common.shards = 1;
       options.rate = {settings.rate->count, settings.rate->per};
       options.burst = settings.rate->burst;
       hook.bucket = std::make_unique<TokenBucket<int>>(options);
