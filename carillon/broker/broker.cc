@@ -9,6 +9,30 @@
 
 namespace carillon::broker {
 
+namespace {
+
+/// Whether the command names a job, and has a key to do it with.
+bool names_by_key(const Command& command) {
+  if (!command.options || command.options->key.empty()) return false;
+  switch (command.verb) {
+    case Verb::kReserveJob:
+    case Verb::kDelete:
+    case Verb::kRelease:
+    case Verb::kBury:
+    case Verb::kTouch:
+    case Verb::kKickJob:
+    case Verb::kPeek:
+    case Verb::kStatsJob:
+    case Verb::kGet:
+    case Verb::kCancel:
+    case Verb::kChange:
+    case Verb::kHandOver: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 Broker::Broker(const BrokerOptions& options, Effects& effects)
     : state_(std::make_unique<State>(options, effects)) {}
 Broker::~Broker() = default;
@@ -36,6 +60,22 @@ void Broker::on_scanned(TubeNumber tube, FarChunk chunk, WallTime now) {
 }
 void Broker::on_fetch_failed(JobId id, WallTime now) { state_->on_fetch_failed(id, now); }
 void Broker::on_scan_failed(TubeNumber tube, WallTime now) { state_->on_scan_failed(tube, now); }
+void Broker::on_key_found(TubeNumber tube, std::string_view key, std::optional<FarPlace> found,
+                          WallTime now) {
+  state_->on_key_found(tube, key, found, now);
+}
+void Broker::on_find_key_failed(TubeNumber tube, std::string_view key, WallTime now) {
+  state_->on_find_key_failed(tube, key, now);
+}
+void Broker::on_far_read(std::uint64_t scan, FarChunk chunk, WallTime now) {
+  state_->on_far_read(scan, std::move(chunk), now);
+}
+void Broker::on_far_read_failed(std::uint64_t scan, WallTime now) {
+  state_->on_far_read_failed(scan, now);
+}
+bool Broker::scanning() const { return state_->scanning(); }
+void Broker::set_calendar(WallTime calendar, WallTime now) { state_->set_calendar(calendar, now); }
+bool Broker::follows_calendar() const { return state_->follows_calendar(); }
 void Broker::begin_recovery() { state_->begin_recovery(); }
 void Broker::restore_partition(const PartitionRecord& record) { state_->restore_partition(record); }
 void Broker::restore_tube(const TubeRecord& record) { state_->restore_tube(record); }
@@ -54,6 +94,7 @@ Broker::State::State(const BrokerOptions& options, Effects& effects)
       effects_(effects),
       horizon_ms_(std::max<std::int64_t>(
           1, std::chrono::duration_cast<std::chrono::milliseconds>(options.horizon).count())),
+      random_(options.random_seed),
       next_id_(options.first_id) {
   CARILLON_CHECK(options.first_id > 0 && options.id_step > 0, "ids start above 0 and ascend");
   CARILLON_CHECK(options.load_chunk > 0, "far jobs cannot be loaded in pieces of none");
@@ -110,6 +151,13 @@ void Broker::State::reply_count(const Ticket& ticket, Answer answer, std::uint64
   effects_.reply(ticket, std::move(reply), needs);
 }
 
+void Broker::State::reply_id(const Ticket& ticket, Answer answer, JobId id, CommitSeq needs) {
+  Reply reply;
+  reply.answer = answer;
+  reply.id = id;
+  effects_.reply(ticket, std::move(reply), needs);
+}
+
 void Broker::State::reply_job(const Ticket& ticket, Answer answer, JobId id, Body body,
                               CommitSeq needs) {
   Reply reply;
@@ -135,8 +183,9 @@ Broker::Outcome Broker::State::execute(Command command, WallTime now) {
 }
 
 void Broker::State::dispatch(Command& command, Session& s) {
+  if (command.id == 0 && names_by_key(command) && !find_by_key(command, s)) return;
   switch (command.verb) {
-    case Verb::kPut: return put(command);
+    case Verb::kPut: return put(command, s);
     case Verb::kReserve: return reserve(command, s);
     case Verb::kReserveJob: return reserve_job(command, s);
     case Verb::kDelete: return del(command, s);
@@ -159,6 +208,14 @@ void Broker::State::dispatch(Command& command, Session& s) {
     case Verb::kListTubes: return list_tubes(command);
     case Verb::kCancelReserve: return cancel_reserve(s);
     case Verb::kUnreserve: return unreserve(command, s);
+    case Verb::kGet: return get(command, s);
+    case Verb::kCancel: return cancel(command, s);
+    case Verb::kChange: return change(command, s);
+    case Verb::kHandOver: return hand_over(command, s);
+    case Verb::kSetTube: return set_tube(command);
+    case Verb::kList:
+    case Verb::kClear:
+    case Verb::kWheel: return begin_scan(command, s);
   }
 }
 
@@ -191,6 +248,14 @@ void Broker::State::refuse(const Command& command, Session& s) {
     case Verb::kStatsJob:
     case Verb::kStatsTube:
     case Verb::kStats:
+    case Verb::kGet:
+    case Verb::kCancel:
+    case Verb::kChange:
+    case Verb::kHandOver:
+    case Verb::kList:
+    case Verb::kClear:
+    case Verb::kSetTube:
+    case Verb::kWheel:
     case Verb::kListTubes: return reply(command.ticket, Answer::kInternalError, 0);
   }
 }

@@ -28,7 +28,20 @@
 /// record of a reserved job says what it was before. Only if that was buried, or delayed until a
 /// time to come (it was reserved by id), its becoming ready is written: who has seen it ready shall
 /// not find it buried again after a restart. Killed while it is reserved, it is as it was before.
-/// The counts of a job's history are stored with the next record that is written anyway.
+/// The counts of a job's history are stored with the next record that is written anyway; those of a
+/// job with limited attempts or a backoff with each end of a reservation.
+///
+/// Beyond beanstalk (command.h has the commands):
+///
+///     extras     key, content type, attempts, backoff, date: in a table beside the jobs, kept for
+///                those that have any; stored in their records
+///     keys       of near jobs in memory; those of far ones are looked up in the store, and all
+///                commands that name a key queue behind its lookup (Effects::find_key)
+///     dates      Unix time by the calendar. The host tells how the calendar is set (set_calendar);
+///                jobs with a date wait in the wheel by where it stands to the timeline now
+///     change     delayed, ready and buried jobs get another time or priority in place; a far job
+///                stays far if it is still due beyond the horizon, and its body is not written anew
+///     list, clear, wheel   walk over all jobs, in steps of advance(), first the far, then the near
 
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +80,8 @@ struct BrokerOptions {
   std::size_t max_jobs_in_memory = 0;
   /// Tubes; a command that would create one more is answered kOutOfMemory.
   std::size_t max_tubes = 100'000;
+  /// Of the jitter of backoffs.
+  std::uint64_t random_seed = 1;
 };
 
 /// One partition's jobs, tubes and sessions.
@@ -105,7 +120,8 @@ class Broker {
 
   // Time.
 
-  /// Handles at most `budget` things due at `now`; returns whether more remain.
+  /// Handles at most `budget` things due at `now`, and goes on with lists, clears and wheels for a
+  /// step; returns whether more remain.
   bool advance(WallTime now, std::size_t budget);
   /// When advance() next has something to do; nullopt: never, unless something happens first.
   [[nodiscard]] std::optional<WallTime> next_deadline() const;
@@ -133,6 +149,26 @@ class Broker {
   /// The read could not be done: who waits for it gets kInternalError.
   void on_fetch_failed(JobId id, WallTime now);
   void on_scan_failed(TubeNumber tube, WallTime now);
+
+  /// One answer to each Effects::read_far.
+  void on_far_read(std::uint64_t scan, FarChunk chunk, WallTime now);
+  void on_far_read_failed(std::uint64_t scan, WallTime now);
+  /// Whether a list, clear or wheel can be gone on with by advance().
+  [[nodiscard]] bool scanning() const;
+
+  /// One answer to each Effects::find_key.
+  void on_key_found(TubeNumber tube, std::string_view key, std::optional<FarPlace> found,
+                    WallTime now);
+  void on_find_key_failed(TubeNumber tube, std::string_view key, WallTime now);
+
+  // The calendar, which jobs with a date follow (JobExtras::due_at_ms).
+
+  /// The calendar reads `calendar` at `now`. To be called whenever that may have changed, at the
+  /// latest before the next advance(), and before finish_recovery(). O(near jobs with a date), if
+  /// it has stepped. Until the first call the calendar is the timeline.
+  void set_calendar(WallTime calendar, WallTime now);
+  /// Whether a step of the calendar would change anything.
+  [[nodiscard]] bool follows_calendar() const;
 
   // Recovery, at start and after a failed commit.
   //

@@ -36,6 +36,7 @@ void Broker::State::fill_record(JobRecord& record, const Job& job, JobState stat
   record.delay_ms = job.delay_ms.get();
   record.created_ms = job.created_ms.get();
   record.history = jobs_.history(job);
+  if (job.has_extras) record.extras = extras_.shared(job);
 }
 
 void Broker::State::write_put(Job& job, const Body& body) {
@@ -81,6 +82,16 @@ void Broker::State::write_tube(Tube& tube) {
   record.far_from_ms = record.far_count == 0 ? 0 : tube.far->low.due_ms;
   record.paused_until_ms = tube.paused ? tube.paused_until_ms : 0;
   record.pause_ms = tube.paused ? tube.pause_ms : 0;
+  if (tube.settings) {
+    record.settings = *tube.settings;
+  } else if (!record.settings.empty()) {
+    record.settings = {};
+  }
+  if (record.far_count > 0) {
+    record.far_calendar_ms = tube.far->calendar_ms;
+  } else {
+    record.far_calendar_ms.reset();
+  }
 }
 
 void Broker::State::write_partition() {
@@ -121,6 +132,9 @@ std::unique_ptr<Batch> Broker::State::take_batch(std::unique_ptr<Batch> recycled
   }
   far_puts_.clear();
   erased_from_afar_.clear();
+  far_moves_.clear();
+  far_keys_.clear();
+  gone_keys_.clear();
   return std::exchange(filling_, std::move(recycled));
 }
 

@@ -75,6 +75,8 @@ class Host final : public Effects {
   }
   void fetch(JobId) override {}
   void scan_far(TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
+  void read_far(std::uint64_t, TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
+  void find_key(TubeNumber, const std::string&) override {}
 
   WallTime now{std::chrono::seconds(1'767'225'600)};
   Broker broker;

@@ -34,6 +34,7 @@ void Broker::State::check_invariants() const {
                  "names or numbers of tubes are lost");
   CARILLON_CHECK(in_tubes == jobs_.size(), in_tubes, " jobs in tubes, ", jobs_.size(), " in all");
   CARILLON_CHECK(far == far_count_, far, " far jobs in tubes, ", far_count_, " in all");
+  check_extras();
 
   std::size_t held = 0;
   std::size_t watched = 0;
@@ -86,11 +87,36 @@ void Broker::State::check_jobs() const {
                  "the counts by state are wrong");
 }
 
+void Broker::State::check_extras() const {
+  std::size_t extras = 0;
+  std::size_t keys = 0;
+  std::size_t dates = 0;
+  jobs_.for_each([&](const Job& job) {
+    if (!job.has_extras) return;
+    const JobExtras& own = *extras_.of(job);
+    CARILLON_CHECK(!own.empty(), "job ", job.id, " has extras with nothing in them");
+    ++extras;
+    if (own.due_at_ms) {
+      ++dates;
+      CARILLON_CHECK(extras_.by_calendar().contains(job.index), "job ", job.id);
+    }
+    if (own.key.empty()) return;
+    ++keys;
+    CARILLON_CHECK(extras_.find(job.tube, own.key) == job.index, "job ", job.id,
+                   " is not found by its key ", own.key);
+  });
+  CARILLON_CHECK(
+      extras == extras_.size() && keys == extras_.keys() && dates == extras_.by_calendar().size(),
+      "extras of no job");
+}
+
 void Broker::State::check_tube(const Tube& tube) const {
   CARILLON_CHECK(tube_by_name_.at(tube.name) == tube.index, "tube ", tube.name);
   CARILLON_CHECK(tube_by_number_.at(tube.number) == tube.index, "tube ", tube.name);
   CARILLON_CHECK(!tube.to_be_served, "tube ", tube.name, " was left unserved");
   tube.ready.check(jobs_);
+  CARILLON_CHECK(tube.ready_ages.count() == tube.ready.size(), "tube ", tube.name,
+                 " does not know the ages of its ready jobs");
   tube.front.check(jobs_, tube.delayed);
   const auto check_list = [&](const internal::JobList& list, JobState state) {
     std::uint32_t before = kNil;
@@ -125,7 +151,7 @@ void Broker::State::check_tube(const Tube& tube) const {
                  " is paused for ever");
   const bool asked = tube.far && !tube.far->questions.empty();
   CARILLON_CHECK(!available_ || is_default(tube) || tube.job_count() > 0 || asked ||
-                     tube.using_count + tube.watching_count > 0,
+                     tube.settings || tube.pins > 0 || tube.using_count + tube.watching_count > 0,
                  "tube ", tube.name, " has outlived its use");
   if (!tube.far) return;
   const FarJobs& far = *tube.far;
@@ -181,6 +207,20 @@ void Broker::State::check_session(const Session& s) const {
     case Blocked::kBody:
     case Blocked::kFetch:
       CARILLON_CHECK(waits_for_fetch(), "session ", s.id, " waits for a job nobody reads");
+      break;
+    case Blocked::kKey: {
+      const bool waits = std::any_of(lookups_.begin(), lookups_.end(), [&](const auto& lookup) {
+        const auto& waiters = lookup.second.waiters;
+        return std::any_of(waiters.begin(), waiters.end(),
+                           [&](const KeyWaiter& waiter) { return waiter.session == s.index; });
+      });
+      CARILLON_CHECK(waits, "session ", s.id, " waits for a key nobody looks up");
+      break;
+    }
+    case Blocked::kScan:
+      CARILLON_CHECK(std::any_of(scans_.begin(), scans_.end(),
+                                 [&](const auto& scan) { return scan->session == s.index; }),
+                     "session ", s.id, " waits for a scan nobody makes");
       break;
     case Blocked::kFar:
       CARILLON_CHECK(tubes_.contains(s.blocked_tube) && tubes_[s.blocked_tube].far, "session ",

@@ -2,6 +2,8 @@
 // The commands that change a job: put, delete, release, bury, touch, kick.
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "carillon/base/check.h"
@@ -24,19 +26,66 @@ std::int64_t ttr_ms_of(Span ttr) {
 
 }  // namespace
 
-void Broker::State::put(Command& command) {
-  const bool delayed = command.delay > Span::zero();
-  const std::int64_t due_ms = delayed ? due_after(command.delay) : 0;
-  const bool far = delayed && options_.store_keeps_far_jobs && due_ms - now_ms_ > horizon_ms_;
-  if (!far && options_.max_jobs_in_memory > 0 && jobs_.size() >= options_.max_jobs_in_memory) {
-    return reply(command.ticket, Answer::kOutOfMemory, 0);
+void Broker::State::put(Command& command, Session& s) {
+  if (command.extras) {
+    if (command.extras->empty()) command.extras.reset();
+    if (!key_of(command.extras).empty()) return put_with_key(command, s);
   }
+  // A look at the tube costs, and insert() looks at it anyway.
+  if (options_.max_jobs_in_memory > 0 || tubes_.size() >= options_.max_tubes) {
+    const auto refused = refusal(command, find_tube(command.tube));
+    if (refused) return reply(command.ticket, *refused, 0);
+  }
+  insert(command, 0);
+}
+
+/// Whether the job of a put is due beyond the horizon.
+bool Broker::State::is_put_far(const Command& command) const {
+  if (!options_.store_keeps_far_jobs) return false;
+  if (command.extras && command.extras->due_at_ms) {
+    return due_on_timeline(*command.extras->due_at_ms) - now_ms_ > horizon_ms_;
+  }
+  return command.delay > Span::zero() && due_after(command.delay) - now_ms_ > horizon_ms_;
+}
+
+/// Why a put into `tube` (null: it does not exist yet) cannot be done, if so.
+std::optional<Answer> Broker::State::refusal(const Command& command, const Tube* tube) const {
+  if (options_.max_jobs_in_memory > 0 && jobs_.size() >= options_.max_jobs_in_memory &&
+      !is_put_far(command)) {
+    return Answer::kOutOfMemory;
+  }
+  if (tube == nullptr) {
+    if (tubes_.size() >= options_.max_tubes) return Answer::kOutOfMemory;
+  } else if (tube->settings && tube->settings->max_jobs > 0 &&
+             tube->job_count() >= tube->settings->max_jobs) {
+    return Answer::kTubeFull;
+  }
+  return std::nullopt;
+}
+
+/// Pre: there is no refusal() but for the tube's own limit, and no other job has its key.
+void Broker::State::insert(Command& command, std::uint64_t replaced) {
+  bool delayed = command.delay > Span::zero();
+  std::int64_t due_ms = 0;
+  if (command.extras && command.extras->due_at_ms) {
+    due_ms = due_on_timeline(*command.extras->due_at_ms);
+    delayed = !date_has_come(*command.extras->due_at_ms);
+    command.delay = saturating_span<std::chrono::milliseconds>(
+        delayed ? std::max<std::int64_t>(1, due_ms - now_ms_) : 0);
+  } else if (delayed) {
+    due_ms = due_after(command.delay);
+  }
+  const bool far = delayed && options_.store_keeps_far_jobs && due_ms - now_ms_ > horizon_ms_;
   Tube* tube = find_or_make_tube(command.tube);
-  if (tube == nullptr) return reply(command.ticket, Answer::kOutOfMemory, 0);
+  if (tube->settings && replaced == 0) {
+    const auto refused = refusal(command, tube);
+    if (refused) return reply(command.ticket, *refused, 0);
+  }
   if (!command.body) command.body = Body("");
   const JobId id = take_id();
   ++tube->total_jobs;
   ++total_jobs_;
+  ++put_count_;
   if (far) {
     JobRecord record;
     record.id = id;
@@ -48,6 +97,7 @@ void Broker::State::put(Command& command) {
     record.ttr_ms = ttr_ms_of(command.ttr);
     record.delay_ms = whole_ms(command.delay);
     record.created_ms = now_ms_;
+    record.extras = std::move(command.extras);
     put_far(*tube, std::move(record), std::move(command.body));
   } else {
     if (!tube->stored) write_tube(*tube);
@@ -58,6 +108,7 @@ void Broker::State::put(Command& command) {
     job.created_ms.set(now_ms_);
     job.ttr_ms.set(ttr_ms_of(command.ttr));
     job.delay_ms.set(std::max<std::int64_t>(0, whole_ms(command.delay)));
+    if (command.extras) set_extras(job, std::move(command.extras));
     if (delayed) {
       enter_delayed(job, due_ms);
     } else {
@@ -69,14 +120,16 @@ void Broker::State::put(Command& command) {
   Reply answer;
   answer.answer = Answer::kInserted;
   answer.id = id;
+  answer.count = replaced;
   effects_.reply(command.ticket, std::move(answer), needs_all());
 }
 
 void Broker::State::del(const Command& command, Session& s) {
-  Job* job = find_or_near(command.id);
-  if (job == nullptr && may_be_far(command.id)) {
-    return fetch_for(command.id, Verb::kDelete, command.ticket, s, false);
+  if (command.attempt != 0 && held(command, s) == nullptr) {
+    return reply(command.ticket, Answer::kNotFound, needs_all());
   }
+  Job* job = find_or_near(command.id);
+  if (job == nullptr && may_be_far(command.id)) return fetch_for(command, s, false);
   if (job == nullptr || (job->state == JobState::kReserved && job->holder != s.index)) {
     return reply(command.ticket, Answer::kNotFound, needs_all());
   }
@@ -89,17 +142,20 @@ void Broker::State::erase(Job& job) {
   Tube& tube = tubes_[job.tube];
   leave(job);
   ++tube.delete_count;
+  ++delete_count_;
   write_erase(job);
   if (job.place == Place::kSettled) note_gone(tube, job.id);
   forget_job(job);
   remove_if_unused(tube);
 }
 
-/// The job, if this session holds it. (A far job is never held.)
-internal::Job* Broker::State::held(JobId id, const Session& s) {
-  Job* job = jobs_.find(id);
-  return job != nullptr && job->state == JobState::kReserved && job->holder == s.index ? job
-                                                                                       : nullptr;
+/// The job, if this session holds it, by the reservation that the command means. (A far job is
+/// never held.)
+internal::Job* Broker::State::held(const Command& command, const Session& s) {
+  Job* job = jobs_.find(command.id);
+  if (job == nullptr || job->state != JobState::kReserved || job->holder != s.index) return nullptr;
+  if (command.attempt != 0 && jobs_.history(*job).reserves != command.attempt) return nullptr;
+  return job;
 }
 
 /// Remembers, until the batch being filled is durable, that `s` holds `job`: should the batch fail,
@@ -110,15 +166,24 @@ void Broker::State::note_ended(const Job& job, const Session& s) {
 }
 
 void Broker::State::release(const Command& command, Session& s) {
-  Job* job = held(command.id, s);
+  Job* job = held(command, s);
   if (job == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
   note_ended(*job, s);
   leave(*job);
-  ++jobs_.mutable_history(*job).releases;
+  JobHistory& history = jobs_.mutable_history(*job);
+  ++history.releases;
   job->priority = command.priority;
-  job->delay_ms.set(std::max<std::int64_t>(0, whole_ms(command.delay)));
-  if (command.delay > Span::zero()) {
-    enter_delayed(*job, due_after(command.delay));
+  const Span delay = command.use_backoff ? backoff_of(*job) : std::max(Span::zero(), command.delay);
+  job->delay_ms.set(whole_ms(delay));
+  if (job->has_extras && used_up(*job)) {
+    ++history.buries;
+    enter_buried(*job);
+    write_update(*job, next_bury_order_++);
+    return reply(command.ticket, Answer::kBuried, needs_all());
+  }
+  if (delay > Span::zero()) {
+    if (job->has_extras) forget_date(*job);
+    enter_delayed(*job, due_after(delay));
   } else {
     enter_ready(*job);
   }
@@ -127,7 +192,7 @@ void Broker::State::release(const Command& command, Session& s) {
 }
 
 void Broker::State::bury(const Command& command, Session& s) {
-  Job* job = held(command.id, s);
+  Job* job = held(command, s);
   if (job == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
   note_ended(*job, s);
   leave(*job);
@@ -139,7 +204,7 @@ void Broker::State::bury(const Command& command, Session& s) {
 }
 
 void Broker::State::touch(const Command& command, Session& s) {
-  Job* job = held(command.id, s);
+  Job* job = held(command, s);
   if (job == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
   restart_ttr(*job, s);
   reply(command.ticket, Answer::kTouched, needs_job(*job));
@@ -172,9 +237,7 @@ void Broker::State::kick(const Command& command, Session& s) {
 
 void Broker::State::kick_job(const Command& command, Session& s) {
   Job* job = find_or_near(command.id);
-  if (job == nullptr && may_be_far(command.id)) {
-    return fetch_for(command.id, Verb::kKickJob, command.ticket, s, false);
-  }
+  if (job == nullptr && may_be_far(command.id)) return fetch_for(command, s, false);
   if (job == nullptr || (job->state != JobState::kBuried && job->state != JobState::kDelayed)) {
     return reply(command.ticket, Answer::kNotFound, needs_all());
   }
@@ -184,11 +247,15 @@ void Broker::State::kick_job(const Command& command, Session& s) {
 
 /// The client never saw this reservation: another partition served its reserve at the same time.
 void Broker::State::unreserve(const Command& command, Session& s) {
-  Job* job = held(command.id, s);
+  Job* job = held(command, s);
   if (job == nullptr) return;
   JobHistory& history = jobs_.mutable_history(*job);
   // A job that is written now keeps the count: a job with an update is known by its history.
-  if (history.reserves > 0 && !job->stored_waits) --history.reserves;
+  if (history.reserves > 0 && !job->stored_waits) {
+    --history.reserves;
+    --tubes_[job->tube].reserve_count;
+    --reserve_count_;
+  }
   give_back(*job);
 }
 

@@ -45,14 +45,10 @@ void Broker::State::put_far(Tube& tube, JobRecord&& record, Body&& body) {
   const DueKey key{record.due_ms, record.id};
   ++far.count;
   ++far_count_;
+  if (record.extras) note_far_extras(tube, record);
   const bool first = key < far.low;
   if (first) far.low = key;
-  if (far.scanning) far.unseen = std::min(far.unseen, key);
-  if (far.last_put_seq != filling_->seq) {
-    far.last_put_seq = filling_->seq;
-    far.first_in_batch = kAfterAll;
-  }
-  far.first_in_batch = std::min(far.first_in_batch, key);
+  note_in_batch(far, key);
   write_tube(tube);
   far_puts_.push_back({record.id, tube.index, record.due_ms, filling_->mutations.size(), true});
   Mutation& mutation = append(Mutation::Kind::kPut, Place::kFar);
@@ -63,12 +59,36 @@ void Broker::State::put_far(Tube& tube, JobRecord&& record, Body&& body) {
   if (first) schedule_load(tube);
 }
 
+/// Pre: `record` is of a far job, and has extras.
+void Broker::State::note_far_extras(Tube& tube, const JobRecord& record) {
+  if (record.extras->due_at_ms) {
+    FarJobs& far = *tube.far;
+    const std::int64_t ahead_ms = floor_ms(WallTime(calendar_ahead_));
+    far.calendar_ms = std::min(far.calendar_ms.value_or(ahead_ms), ahead_ms);
+    far_dates_ = true;
+  }
+  if (!record.extras->key.empty()) {
+    far_keys_.insert_or_assign(TubeKey(tube.number, record.extras->key), record.id);
+  }
+}
+
+/// A far job lies at `key` from the batch being filled on: no scan before that sees it there.
+void Broker::State::note_in_batch(FarJobs& far, const DueKey& key) {
+  if (far.scanning) far.unseen = std::min(far.unseen, key);
+  if (far.last_put_seq != filling_->seq) {
+    far.last_put_seq = filling_->seq;
+    far.first_in_batch = kAfterAll;
+  }
+  far.first_in_batch = std::min(far.first_in_batch, key);
+}
+
 void Broker::State::one_less_far(Tube& tube) {
   FarJobs& far = *tube.far;
   CARILLON_CHECK(far.count > 0 && far_count_ > 0, "tube ", tube.name, " has no far job to lose");
-  --far_count_;
+  if (--far_count_ == 0) far_dates_ = false;
   if (--far.count == 0) {
     far.low = kAfterAll;
+    far.calendar_ms.reset();
     wheel_.cancel(far.load);
   }
   write_tube(tube);
@@ -92,6 +112,7 @@ internal::Job& Broker::State::add_from_record(Tube& tube, const JobRecord& recor
   if (record.history != JobHistory{}) jobs_.mutable_history(job) = record.history;
   job.place = place;
   job.changed_seq = static_cast<std::uint32_t>(durable_);
+  if (record.extras) set_extras(job, record.extras);
   return job;
 }
 
@@ -99,29 +120,49 @@ internal::Job& Broker::State::add_from_record(Tube& tube, const JobRecord& recor
 internal::Job& Broker::State::settle(Tube& tube, const JobRecord& record) {
   one_less_far(tube);
   Job& job = add_from_record(tube, record, Place::kSettled);
-  const auto fetch = fetches_.find(record.id);
-  if (fetch != fetches_.end()) fetch->second.known = true;
+  note_known(tube, record);
   Mutation& mutation = append(Mutation::Kind::kSettle, Place::kSettled);
   mutation.far_due_ms = record.due_ms;
   mutation.job = record;
-  job.updated = true;
-  job.changed_seq = static_cast<std::uint32_t>(filling_->seq);
-  if (record.due_ms > now_ms_) {
-    enter_delayed(job, record.due_ms);
-    job.stored_waits = true;
-  } else {
-    note_lateness(record.due_ms);
-    enter_ready(job);
-  }
+  enter_settled(job, mutation.job);
   return job;
 }
 
-void Broker::State::erase_far(Tube& tube, const JobRecord& record) {
+/// A far job has come near or is gone: answers that have not seen that must not be believed.
+void Broker::State::note_known(const Tube& tube, const JobRecord& record) {
+  const auto fetch = fetches_.find(record.id);
+  if (fetch != fetches_.end()) fetch->second.known = true;
+  note_key_known(tube, record.extras);
+}
+
+/// The state of a job that comes from afar, by `stored`, its record in the batch being filled.
+void Broker::State::enter_settled(Job& job, JobRecord& stored) {
+  job.updated = true;
+  job.changed_seq = static_cast<std::uint32_t>(filling_->seq);
+  bool due = stored.due_ms <= now_ms_;
+  if (stored.extras && stored.extras->due_at_ms) {
+    due = date_has_come(*stored.extras->due_at_ms);
+    stored.due_ms = due_on_timeline(*stored.extras->due_at_ms);
+  }
+  if (!due) {
+    enter_delayed(job, stored.due_ms);
+    job.stored_waits = true;
+  } else {
+    note_fired(tubes_[job.tube], stored.due_ms);
+    enter_ready(job);
+  }
+}
+
+void Broker::State::erase_far(Tube& tube, const JobRecord& record, bool moved) {
   Mutation& mutation = append(Mutation::Kind::kErase, Place::kFar);
   mutation.far_due_ms = record.due_ms;
+  mutation.updated = moved;
   mutation.job.id = record.id;
-  mutation.job.tube = record.tube;
+  mutation.job.tube = tube.number;
+  mutation.job.extras = record.extras;
   ++tube.delete_count;
+  ++delete_count_;
+  note_known(tube, record);
   note_gone(tube, record.id);
   one_less_far(tube);
   drop_far_if_idle(tube);
@@ -132,11 +173,15 @@ void Broker::State::erase_far(Tube& tube, const JobRecord& record) {
 void Broker::State::note_gone(Tube& tube, JobId id) {
   erased_from_afar_.emplace(id, tube.index);
   if (tube.far && tube.far->scanning) tube.far->gone.insert(id);
+  for (const auto& scan : scans_) scan->gone.insert(id);
 }
 
-/// The job in memory; one that was put far in this very batch is made near first.
+/// The job in memory; one that was put or moved far in this very batch is made near first.
 internal::Job* Broker::State::find_or_near(JobId id) {
   if (Job* job = jobs_.find(id)) return job;
+  if (!far_moves_.empty()) {
+    if (Job* job = settle_moved(id)) return job;
+  }
   const auto put = std::lower_bound(far_puts_.begin(), far_puts_.end(), id,
                                     [](const FarPut& p, JobId wanted) { return p.id < wanted; });
   if (put == far_puts_.end() || put->id != id || !put->far) return nullptr;
@@ -145,6 +190,51 @@ internal::Job* Broker::State::find_or_near(JobId id) {
   find_first_in_batch(tube);
   drop_far_if_idle(tube);
   return &job;
+}
+
+/// Moves a far job from its place at `from_ms` to that of its new record, within the far jobs.
+void Broker::State::move_far(Tube& tube, std::int64_t from_ms, JobRecord&& record) {
+  FarJobs& far = *tube.far;
+  const DueKey key{record.due_ms, record.id};
+  if (key < far.low) far.low = key;
+  // Who has not seen it leave the old place must not take it from there.
+  if (far.scanning) far.gone.insert(record.id);
+  for (const auto& scan : scans_) scan->gone.insert(record.id);
+  note_in_batch(far, key);
+  if (record.extras) note_far_extras(tube, record);
+  write_tube(tube);
+  far_moves_[record.id] = {tube.index, record.due_ms, filling_->mutations.size()};
+  Mutation& mutation = append(Mutation::Kind::kMove, Place::kFar);
+  mutation.far_due_ms = from_ms;
+  mutation.job = std::move(record);
+  schedule_load(tube);
+}
+
+/// If `id` was moved in this batch, makes it near. Else null.
+internal::Job* Broker::State::settle_moved(JobId id) {
+  const auto found = far_moves_.find(id);
+  if (found == far_moves_.end()) return nullptr;
+  Tube& tube = tubes_[found->second.tube];
+  Job& job = settle_moved(id, tube);
+  find_first_in_batch(tube);
+  drop_far_if_idle(tube);
+  return &job;
+}
+
+/// Pre: `id`, of `tube`, was moved in this batch. Its move becomes a settling.
+internal::Job& Broker::State::settle_moved(JobId id, Tube& tube) {
+  const auto found = far_moves_.find(id);
+  const std::size_t index = found->second.mutation;
+  far_moves_.erase(found);
+  one_less_far(tube);
+  // Not before: the batch may have grown.
+  Mutation& mutation = filling_->mutations[index];
+  mutation.kind = Mutation::Kind::kSettle;
+  mutation.place = Place::kSettled;
+  note_known(tube, mutation.job);
+  Job& job = add_from_record(tube, mutation.job, Place::kSettled);
+  enter_settled(job, mutation.job);
+  return job;
 }
 
 /// Changes the put itself, which nobody has seen yet.
@@ -164,10 +254,17 @@ internal::Job& Broker::State::make_near(FarPut& put) {
   return job;
 }
 
-/// Of the jobs put far in this batch, makes the soonest due up to `until_ms` near.
+/// Of the jobs put far in this batch, makes the soonest due up to `until_ms` near; and whichever of
+/// those moved in it.
 void Broker::State::make_soonest_near(Tube& tube, std::int64_t until_ms, std::size_t limit) {
   const FarJobs& far = *tube.far;
   if (far.last_put_seq != filling_->seq || far.first_in_batch.due_ms > until_ms) return;
+  std::vector<JobId> moved;
+  for (const auto& [id, move] : far_moves_) {
+    if (move.tube == tube.index && move.due_ms <= until_ms) moved.push_back(id);
+  }
+  std::sort(moved.begin(), moved.end());
+  for (const JobId id : moved) settle_moved(id, tube);
   std::vector<std::size_t> due;
   for (std::size_t i = 0; i < far_puts_.size(); ++i) {
     const FarPut& put = far_puts_[i];
@@ -186,11 +283,20 @@ void Broker::State::make_soonest_near(Tube& tube, std::int64_t until_ms, std::si
 void Broker::State::find_first_in_batch(Tube& tube) {
   FarJobs& far = *tube.far;
   far.first_in_batch = kAfterAll;
+  for (const auto& [id, move] : far_moves_) {
+    if (move.tube == tube.index) {
+      far.first_in_batch = std::min(far.first_in_batch, DueKey{move.due_ms, id});
+    }
+  }
   for (const FarPut& put : far_puts_) {
     if (put.far && put.tube == tube.index) {
       far.first_in_batch = std::min(far.first_in_batch, DueKey{put.due_ms, put.id});
     }
   }
+}
+
+std::int64_t Broker::State::load_at_ms(const FarJobs& far) const {
+  return far_low(far).due_ms - std::max<std::int64_t>(1, horizon_ms_ / 4 * 3);
 }
 
 void Broker::State::schedule_load(Tube& tube) {
@@ -200,13 +306,12 @@ void Broker::State::schedule_load(Tube& tube) {
     wheel_.cancel(far.load);
     return;
   }
-  const std::int64_t lead_ms = std::max<std::int64_t>(1, horizon_ms_ / 4 * 3);
-  wheel_.reschedule(far.load, tick(far.low.due_ms - lead_ms));
+  wheel_.reschedule(far.load, tick(load_at_ms(far)));
 }
 
 /// The next far jobs have come within the lead.
 void Broker::State::load(Tube& tube) {
-  tube.far->load_until_ms = now_ms_ + horizon_ms_;
+  tube.far->load_until_ms = now_ms_ + horizon_ms_ + far_shift_ms(*tube.far);
   go_on_loading(tube);
   drop_far_if_idle(tube);
 }
@@ -236,6 +341,9 @@ void Broker::State::scan(Tube& tube, std::int64_t until_ms, std::size_t limit) {
   far.gone.clear();
   for (const auto& [id, owner] : erased_from_afar_) {
     if (owner == tube.index) far.gone.insert(id);
+  }
+  for (const auto& [id, move] : far_moves_) {
+    if (move.tube == tube.index) far.gone.insert(id);
   }
   wheel_.cancel(far.load);
   effects_.scan_far(tube.number, {far.low.due_ms, far.low.id}, until_ms, limit);
@@ -331,12 +439,16 @@ bool Broker::State::show_soonest(Tube& tube, const FarQuestion& question) {
       reply(question.ticket, Answer::kNotFound, needs_all());
       return true;
     }
-    if (near != kNil && (!any_far || internal::due_key(jobs_[near]) < tube.far->low)) {
+    if (near != kNil && (!any_far || internal::due_key(jobs_[near]) < far_low(*tube.far))) {
       s.blocked = Blocked::kNo;
       show(jobs_[near], question.ticket, s);
       return true;
     }
-    if (!tube.far->scanning) scan(tube, near == kNil ? kNeverMs : jobs_[near].deadline_ms(), 1);
+    if (!tube.far->scanning) {
+      const std::int64_t until_ms =
+          near == kNil ? kNeverMs : jobs_[near].deadline_ms() + far_shift_ms(*tube.far);
+      scan(tube, until_ms, 1);
+    }
     if (tube.far->scanning) return false;
   }
 }
@@ -347,7 +459,7 @@ bool Broker::State::kick_delayed(Tube& tube, FarQuestion& question) {
     FarJobs& far = *tube.far;
     if (question.missing == 0) {
       const std::uint64_t near =
-          tube.front.count_before(jobs_, tube.delayed, far.low, question.count);
+          tube.front.count_before(jobs_, tube.delayed, far_low(far), question.count);
       if (near == question.count) break;
       question.missing = question.count - near;
     }

@@ -2,6 +2,10 @@
 // Moves: a job into a state and out of it, with everything that follows in memory and nothing that
 // is written.
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "carillon/broker/internal/state.h"
 
 namespace carillon::broker {
@@ -37,7 +41,9 @@ void Broker::State::count(Tube& tube, const Job& job, int change) {
 void Broker::State::enter_ready(Job& job) {
   Tube& tube = tubes_[job.tube];
   job.state = JobState::kReady;
+  job.next = internal::ReadyAges::moment(now_ms_);
   tube.ready.push(jobs_, job);
+  tube.ready_ages.enter(job.next);
   count(tube, job, +1);
   note_ready(tube);
 }
@@ -82,7 +88,11 @@ void Broker::State::leave(Job& job) {
   Tube& tube = tubes_[job.tube];
   count(tube, job, -1);
   switch (job.state) {
-    case JobState::kReady: tube.ready.remove(jobs_, job); return;
+    case JobState::kReady:
+      tube.ready.remove(jobs_, job);
+      tube.ready_ages.leave(job.next);
+      job.next = kNil;
+      return;
     case JobState::kDelayed:
       wheel_.cancel(job);
       jobs_.unlink(tube.delayed, job);
@@ -102,10 +112,70 @@ void Broker::State::leave(Job& job) {
 /// Pre: it has left its state.
 void Broker::State::forget_job(Job& job) {
   drop_body(job);
+  extras_.remove(job);
   jobs_.remove(job);
 }
 
-/// Ends a reservation that its holder did not end: the job is ready again.
+void Broker::State::set_extras(Job& job, SharedExtras extras) {
+  extras_.set(job, std::move(extras));
+}
+
+/// The job waits for a span of time from now on, whatever the calendar says.
+void Broker::State::forget_date(Job& job) {
+  const JobExtras* extras = extras_.of(job);
+  if (extras == nullptr || !extras->due_at_ms) return;
+  auto without = std::make_shared<JobExtras>(*extras);
+  without->due_at_ms.reset();
+  extras_.set(job, std::move(without));
+}
+
+/// Whether the job has no attempt left.
+bool Broker::State::used_up(const Job& job) const {
+  const JobExtras* extras = extras_.of(job);
+  return extras != nullptr && extras->max_attempts > 0 &&
+         jobs_.history(job).reserves >= extras->max_attempts;
+}
+
+/// How long the job waits after an attempt that failed.
+Span Broker::State::backoff_of(const Job& job) {
+  const JobExtras* extras = extras_.of(job);
+  if (extras == nullptr || extras->backoff_base_ms <= 0) return Span::zero();
+  const std::uint32_t attempt = std::max<std::uint32_t>(1, jobs_.history(job).reserves);
+  const std::int64_t cap = std::max(extras->backoff_base_ms, extras->backoff_cap_ms);
+  // Doubled 62 times at most, by when it is beyond any cap or has overflowed.
+  std::int64_t delay_ms = extras->backoff_base_ms;
+  for (std::uint32_t i = 1; i < attempt && delay_ms < cap; ++i) {
+    delay_ms = delay_ms > cap / 2 ? cap : delay_ms * 2;
+  }
+  delay_ms = std::min(delay_ms, cap);
+  if (extras->backoff_jitter) delay_ms = random_.between(0, delay_ms);
+  return saturating_span<std::chrono::milliseconds>(delay_ms);
+}
+
+/// Ends a reservation in whose time the job was not done: it is ready again, unless its extras say
+/// that it has to wait, or that this was the last attempt.
+void Broker::State::end_attempt(Job& job) {
+  const JobExtras* extras = extras_.of(job);
+  if (extras == nullptr || (extras->max_attempts == 0 && extras->backoff_base_ms <= 0)) {
+    return give_back(job);
+  }
+  leave(job);
+  if (used_up(job)) {
+    ++jobs_.mutable_history(job).buries;
+    enter_buried(job);
+    return write_update(job, next_bury_order_++);
+  }
+  if (const Span delay = backoff_of(job); delay > Span::zero()) {
+    forget_date(job);
+    enter_delayed(job, due_after(delay));
+  } else {
+    enter_ready(job);
+  }
+  // The attempt counts, so it is stored.
+  write_update(job);
+}
+
+/// Ends a reservation that does not count as an attempt: the job is ready again.
 void Broker::State::give_back(Job& job) {
   leave(job);
   if (job.stored_waits) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <string>
 
 #include "carillon/base/random.h"
@@ -52,6 +53,8 @@ class Trial {
       close();
     } else if (what < 6) {
       restart();
+    } else if (what < 8) {
+      step_calendar();
     } else if (what < 20) {
       pass();
     } else {
@@ -99,6 +102,24 @@ class Trial {
     }
   }
 
+  void step_calendar() {
+    const Span span = milliseconds(random_.between(-30'000, 30'000) / 10 * 10);
+    log("step calendar", static_cast<std::uint64_t>(span.count()));
+    stepped_ = true;
+    world_.step_calendar(span);
+    model_.step_calendar(span);
+  }
+  JobExtras some_extras() {
+    JobExtras extras;
+    if (random_.one_in(2)) extras.key = some_key();
+    if (random_.one_in(3)) extras.max_attempts = static_cast<std::uint32_t>(random_.between(1, 3));
+    if (random_.one_in(3)) extras.backoff_base_ms = random_.between(1, 2'000);
+    if (random_.one_in(2)) extras.backoff_cap_ms = random_.between(0, 6'000);
+    if (random_.one_in(3)) extras.due_at_ms = some_date();
+    return extras;
+  }
+  std::string some_key() { return std::string(1, static_cast<char>('p' + random_.below(4))); }
+  std::int64_t some_date() { return world_.calendar_ms() + random_.between(-2'000, 20'000); }
   Span some_delay() {
     switch (random_.below(4)) {
       case 0: return Span::zero();
@@ -126,7 +147,10 @@ class Trial {
         Verb::kRelease,    Verb::kBury,     Verb::kBury,       Verb::kTouch,     Verb::kKick,
         Verb::kKick,       Verb::kKickJob,  Verb::kPeek,       Verb::kPeekReady, Verb::kPeekDelayed,
         Verb::kPeekBuried, Verb::kUse,      Verb::kWatch,      Verb::kWatch,     Verb::kIgnore,
-        Verb::kPauseTube,  Verb::kStatsJob, Verb::kStatsTube,  Verb::kListTubes, Verb::kUnreserve};
+        Verb::kPauseTube,  Verb::kStatsJob, Verb::kStatsTube,  Verb::kListTubes, Verb::kUnreserve,
+        Verb::kGet,        Verb::kGet,      Verb::kCancel,     Verb::kChange,    Verb::kChange,
+        Verb::kChange,     Verb::kHandOver, Verb::kList,       Verb::kList,      Verb::kClear,
+        Verb::kSetTube};
     const SessionId session = sessions_[random_.below(sessions_.size())];
     Command c;
     c.verb = kVerbs[random_.below(kVerbs.size())];
@@ -142,7 +166,7 @@ class Trial {
     }
     const bool by_holder = c.verb == Verb::kRelease || c.verb == Verb::kBury ||
                            c.verb == Verb::kTouch || c.verb == Verb::kDelete ||
-                           c.verb == Verb::kUnreserve;
+                           c.verb == Verb::kUnreserve || c.verb == Verb::kHandOver;
     c.id = by_holder ? some_held(session) : some_job();
     c.tube = kTubes[random_.below(kTubes.size())];
     c.priority = static_cast<std::uint32_t>(random_.one_in(3) ? random_.below(3) : 2'000);
@@ -152,18 +176,78 @@ class Trial {
     c.count = random_.below(4);
     if (!random_.one_in(5)) c.timeout = random_.one_in(2) ? Span::zero() : some_delay();
     if (c.verb == Verb::kPut) c.body = Body(std::string(random_.below(30), 'x'));
+    add_more(c);
     log("verb " + std::to_string(static_cast<int>(c.verb)) + " of " + std::to_string(session) +
-            " tube " + std::string(c.tube) + " delay " + std::to_string(c.delay.count()) + " id",
+            " tube " + std::string(c.tube) + " delay " + std::to_string(c.delay.count()) +
+            describe(c) + " id",
         c.id);
     run(session, c);
+  }
+
+  static std::string describe(const Command& c) {
+    std::string text;
+    if (c.extras) {
+      text += " key '" + c.extras->key + "' attempts " + std::to_string(c.extras->max_attempts);
+      if (c.extras->due_at_ms) text += " due at " + std::to_string(*c.extras->due_at_ms);
+      text += " conflict " + std::to_string(static_cast<int>(c.on_conflict));
+    }
+    if (c.options && c.id == 0) text += " named '" + c.options->key + "'";
+    return text;
+  }
+
+  /// What is beyond beanstalk.
+  void add_more(Command& c) {
+    CommandOptions options;
+    c.with_view = random_.one_in(3);
+    c.with_body = random_.one_in(2);
+    c.use_backoff = random_.one_in(3);
+    c.to = sessions_[random_.below(sessions_.size())];
+    if (random_.one_in(4)) c.attempt = static_cast<std::uint32_t>(random_.between(1, 2));
+    if (c.verb == Verb::kUnreserve) c.attempt = 0;
+    if (c.verb == Verb::kPut && random_.one_in(2)) {
+      c.extras = std::make_shared<const JobExtras>(some_extras());
+      c.on_conflict = static_cast<OnConflict>(random_.below(3));
+    }
+    if (c.verb == Verb::kChange) {
+      c.sets_priority = random_.one_in(2);
+      c.sets_delay = random_.one_in(2);
+      if (random_.one_in(3)) options.due_at_ms = some_date();
+    }
+    c.states = static_cast<JobStates>(random_.below(16));
+    if (random_.one_in(3)) options.settings.max_jobs = random_.below(8);
+    ListQuery& list = options.list;
+    list.state = static_cast<JobState>(random_.below(4));
+    list.limit = static_cast<std::size_t>(random_.between(1, 6));
+    if (random_.one_in(4)) list.key_prefix = some_key();
+    if (random_.one_in(3)) list.due_from_ms = some_date();
+    if (random_.one_in(3)) list.due_until_ms = some_date();
+    if (random_.one_in(2)) list.after = {world_.now_ms() + random_.between(0, 20'000), some_job()};
+    if (c.verb == Verb::kList && random_.one_in(2)) c.tube = {};
+    // Far jobs with a date are listed where they were due when they were put.
+    if (stepped_ && options_.store_keeps_far_jobs && list.state == JobState::kDelayed) {
+      list.state = JobState::kReady;
+    }
+    if (by_key(c.verb) && random_.one_in(4)) {
+      c.id = 0;
+      options.key = some_key();
+    }
+    c.options = std::make_shared<const CommandOptions>(options);
+  }
+  static bool by_key(Verb verb) {
+    return verb == Verb::kReserveJob || verb == Verb::kDelete || verb == Verb::kRelease ||
+           verb == Verb::kBury || verb == Verb::kTouch || verb == Verb::kKickJob ||
+           verb == Verb::kPeek || verb == Verb::kStatsJob || verb == Verb::kGet ||
+           verb == Verb::kCancel || verb == Verb::kChange;
   }
 
   void run(SessionId session, const Command& c) {
     std::optional<Reply> reply = world_.run(session, c);
     if (c.verb == Verb::kPut) {
-      ASSERT_TRUE(reply && reply->answer == Answer::kInserted) << trace_;
-      ASSERT_GT(reply->id, last_job_) << trace_;
-      last_job_ = reply->id;
+      ASSERT_TRUE(reply) << trace_;
+      if (reply->answer == Answer::kInserted) {
+        ASSERT_GT(reply->id, last_job_) << trace_;
+        last_job_ = reply->id;
+      }
     }
     model_.run(session, c, last_job_);
     if (reply) {
@@ -190,14 +274,30 @@ class Trial {
     ASSERT_EQ(reply.id, expected.id) << trace_;
     ASSERT_EQ(reply.count, expected.count) << trace_;
     ASSERT_EQ(reply.body.view(), expected.body) << trace_;
-    if (reply.answer == Answer::kReserved || reply.answer == Answer::kFound) {
+    if (reply.answer == Answer::kReserved || (reply.answer == Answer::kFound && !expected.info)) {
       ASSERT_TRUE(reply.body) << trace_;
     }
+    if (expected.info) compare(std::get<JobView>(*reply.detail), *expected.info);
+    if (expected.page) compare(std::get<JobPage>(*reply.detail), *expected.page);
     if (expected.job) compare(std::get<JobStats>(*reply.detail), *expected.job);
     if (expected.tube) compare(std::get<TubeStats>(*reply.detail), *expected.tube);
     if (!expected.names.empty()) {
       ASSERT_EQ(std::get<TubeNames>(*reply.detail), expected.names) << trace_;
     }
+  }
+  void compare(const JobView& is, const JobView& should) {
+    compare(is.stats, should.stats);
+    ASSERT_TRUE(same_extras(is.extras, should.extras)) << trace_;
+    ASSERT_EQ(is.body_size, should.body_size) << trace_;
+    ASSERT_EQ(is.attempt, should.attempt) << trace_;
+    ASSERT_EQ(is.created_at_ms, should.created_at_ms) << trace_;
+    ASSERT_EQ(is.due_at_ms, should.due_at_ms) << trace_;
+    ASSERT_EQ(is.reserved_until_ms, should.reserved_until_ms) << trace_;
+  }
+  void compare(const JobPage& is, const JobPage& should) {
+    ASSERT_EQ(is.jobs.size(), should.jobs.size()) << trace_;
+    for (std::size_t i = 0; i < is.jobs.size(); ++i) compare(is.jobs[i], should.jobs[i]);
+    ASSERT_EQ(is.next, should.next) << trace_;
   }
   void compare(const JobStats& is, const JobStats& should) {
     ASSERT_EQ(is.id, should.id) << trace_;
@@ -229,6 +329,8 @@ class Trial {
     ASSERT_EQ(is.pause_count, should.pause_count) << trace_;
     ASSERT_EQ(is.pause_ms, should.pause_ms) << trace_;
     ASSERT_EQ(is.pause_left_ms, should.pause_left_ms) << trace_;
+    ASSERT_EQ(is.reserve_count, should.reserve_count) << trace_;
+    ASSERT_EQ(is.settings, should.settings) << trace_;
   }
 
   void log(const std::string& what, std::uint64_t number) {
@@ -242,6 +344,7 @@ class Trial {
   Model model_;
   std::vector<SessionId> sessions_;
   JobId last_job_ = 0;
+  bool stepped_ = false;
   std::string trace_;
 };
 

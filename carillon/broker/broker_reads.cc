@@ -17,9 +17,7 @@ using internal::kNil;
 
 void Broker::State::peek(const Command& command, Session& s) {
   if (Job* job = find_or_near(command.id)) return show(*job, command.ticket, s);
-  if (may_be_far(command.id)) {
-    return fetch_for(command.id, Verb::kPeek, command.ticket, s, false);
-  }
+  if (may_be_far(command.id)) return fetch_for(command, s, false);
   reply(command.ticket, Answer::kNotFound, needs_all());
 }
 
@@ -52,10 +50,13 @@ void Broker::State::peek_buried(const Command& command, Session& s) {
 /// Answers a peek with `job`, as soon as its body is there.
 void Broker::State::show(Job& job, const Ticket& ticket, Session& s) {
   if (job.body) {
-    reply_job(ticket, Answer::kFound, job.id, job.body, needs_job(job));
-  } else {
-    fetch_for(job.id, Verb::kPeek, ticket, s, true);
+    return reply_job(ticket, Answer::kFound, job.id, job.body, needs_job(job));
   }
+  Command command;
+  command.verb = Verb::kPeek;
+  command.ticket = ticket;
+  command.id = job.id;
+  fetch_for(command, s, true);
 }
 
 /// Whether a job that is not in memory may lie in the store.
@@ -65,16 +66,18 @@ bool Broker::State::may_be_far(JobId id) const {
   return fetch == fetches_.end() || !fetch->second.known;
 }
 
-/// Lets the session wait for job `id`, or, if memory has it, for the job's body.
-void Broker::State::fetch_for(JobId id, Verb verb, const Ticket& ticket, Session& s, bool known) {
-  const bool reserving = verb == Verb::kReserve || verb == Verb::kReserveJob;
+/// Lets the session's command wait for the job it names, or, if memory has that, for its body.
+void Broker::State::fetch_for(const Command& command, Session& s, bool known) {
+  const bool reserving = command.verb == Verb::kReserve || command.verb == Verb::kReserveJob;
   s.blocked = known && reserving ? Blocked::kBody : Blocked::kFetch;
-  s.blocked_id = id;
-  s.ticket = ticket;
-  const auto [fetch, asked] = fetches_.try_emplace(id);
+  s.blocked_id = command.id;
+  s.ticket = command.ticket;
+  const auto [fetch, asked] = fetches_.try_emplace(command.id);
   fetch->second.known |= known;
-  fetch->second.waiters.push_back({s.index, verb, ticket});
-  if (asked) effects_.fetch(id);
+  fetch->second.waiters.push_back({s.index, command});
+  // A view of the caller's; whoever names a job by id needs no tube.
+  fetch->second.waiters.back().command.tube = {};
+  if (asked) effects_.fetch(command.id);
 }
 
 void Broker::State::drop_fetch_waiter(const Session& s) {
@@ -101,7 +104,8 @@ void Broker::State::on_fetched(JobId id, std::optional<StoredJob> stored, WallTi
     for (const FetchWaiter& waiter : done.waiters) resume(waiter, id, stored);
   } else {
     for (const FetchWaiter& waiter : done.waiters) {
-      // An earlier waiter may have deleted it or brought it near.
+      // An earlier waiter may have deleted it, brought it near or moved it.
+      (void)settle_moved(id);
       const bool far = stored && jobs_.find(id) == nullptr && !erased_from_afar_.contains(id) &&
                        tube_by_number_.contains(stored->record.tube);
       if (far) {
@@ -122,8 +126,8 @@ void Broker::State::resume(const FetchWaiter& waiter, JobId id,
   s.blocked = Blocked::kNo;
   Job* job = jobs_.find(id);
   if (job == nullptr) {
-    if (waiter.verb == Verb::kReserve) return try_reserve(s);
-    return reply(waiter.ticket, Answer::kNotFound, needs_all());
+    if (waiter.command.verb == Verb::kReserve) return try_reserve(s);
+    return reply(waiter.command.ticket, Answer::kNotFound, needs_all());
   }
   const bool had_body = static_cast<bool>(job->body);
   if (!had_body && stored) set_body(*job, stored->body);
@@ -135,30 +139,34 @@ void Broker::State::resume(const FetchWaiter& waiter, JobId id,
 
 void Broker::State::resume_in_memory(const FetchWaiter& waiter, Job& job) {
   Session& s = sessions_[waiter.session];
+  const Verb verb = waiter.command.verb;
   if (job.state == JobState::kReserved && job.holder == s.index &&
-      (waiter.verb == Verb::kReserve || waiter.verb == Verb::kReserveJob)) {
+      (verb == Verb::kReserve || verb == Verb::kReserveJob)) {
     restart_ttr(job, s);
-    return reply_job(waiter.ticket, Answer::kReserved, job.id, job.body, needs_job(job));
+    return reply_reserved(job, s);
   }
-  Command command;
-  command.verb = waiter.verb;
-  command.ticket = waiter.ticket;
-  command.id = job.id;
+  Command command = waiter.command;
   dispatch(command, s);
 }
 
 /// Executes a command on a far job, which need not come near to be looked at or deleted.
 void Broker::State::resume_far(const FetchWaiter& waiter, const StoredJob& stored) {
   const JobRecord& record = stored.record;
+  const Command& command = waiter.command;
   Tube& tube = tubes_[tube_by_number_.at(record.tube)];
-  switch (waiter.verb) {
+  switch (command.verb) {
     case Verb::kPeek:
-      return reply_job(waiter.ticket, Answer::kFound, record.id, stored.body, needs_all());
+      return reply_job(command.ticket, Answer::kFound, record.id, stored.body, needs_all());
+    case Verb::kGet:
+      return reply_view(command.ticket, Answer::kFound, far_job_view(record, tube),
+                        command.with_body ? stored.body : Body(), needs_all());
     case Verb::kStatsJob:
-      return reply_detail(waiter.ticket, far_job_stats(record, tube), needs_all());
+      return reply_detail(command.ticket, far_job_stats(record, tube), needs_all());
     case Verb::kDelete:
-      erase_far(tube, record);
-      return reply(waiter.ticket, Answer::kDeleted, needs_all());
+    case Verb::kCancel:
+      erase_far(tube, record, stored.updated);
+      return reply(command.ticket, Answer::kDeleted, needs_all());
+    case Verb::kChange: return change_far(command, stored, tube);
     case Verb::kKickJob:
     case Verb::kReserveJob: {
       Job& job = settle(tube, record);
@@ -166,7 +174,7 @@ void Broker::State::resume_far(const FetchWaiter& waiter, const StoredJob& store
       if (stored.body) set_body(job, stored.body);
       return resume_in_memory(waiter, job);
     }
-    default: CARILLON_CHECK(false, "verb ", static_cast<int>(waiter.verb), " waited for a job");
+    default: CARILLON_CHECK(false, "verb ", static_cast<int>(command.verb), " waited for a job");
   }
 }
 
@@ -188,7 +196,7 @@ void Broker::State::fail_fetch(JobId id) {
       unreserve(back, s);
     }
     s.blocked = Blocked::kNo;
-    reply(waiter.ticket, Answer::kInternalError, 0);
+    reply(waiter.command.ticket, Answer::kInternalError, 0);
   }
   settle_waiters();
 }

@@ -23,7 +23,10 @@ using internal::kNil;
 
 void Broker::State::begin_recovery() {
   // Again, if the store could not be read at first: what was saved stays so.
-  if (available_) save_reservations();
+  if (available_) {
+    save_reservations();
+    save_attempts();
+  }
   available_ = false;
   drop_everything();
 }
@@ -39,6 +42,15 @@ void Broker::State::save_reservations() {
   ended_.clear();
 }
 
+/// An attempt of a job has a number, by which its holder is known: none is given out twice.
+void Broker::State::save_attempts() {
+  jobs_.for_each([this](const Job& job) {
+    if (const std::uint32_t reserves = jobs_.history(job).reserves; reserves > 0) {
+      saved_attempts_.emplace(job.id, reserves);
+    }
+  });
+}
+
 void Broker::State::drop_everything() {
   // Commands that wait for a read get an error; a reserve that had a job, but not its body, waits
   // on.
@@ -52,6 +64,8 @@ void Broker::State::drop_everything() {
     if (waits) wait(s);
   });
   fetches_.clear();
+  lookups_.clear();
+  scans_.clear();
 
   jobs_.for_each([this](Job& job) {
     wheel_.cancel(job);
@@ -65,6 +79,9 @@ void Broker::State::drop_everything() {
     if (tube.far) wheel_.cancel(tube.far->load);
     tube.far.reset();
     tube.ready.clear();
+    tube.ready_ages.clear();
+    tube.settings.reset();
+    tube.pins = 0;
     tube.delayed = {};
     tube.front.forget();
     tube.buried = {};
@@ -83,6 +100,10 @@ void Broker::State::drop_everything() {
   put_bodies_in_flight_.clear();
   far_puts_.clear();
   erased_from_afar_.clear();
+  far_moves_.clear();
+  far_keys_.clear();
+  gone_keys_.clear();
+  far_dates_ = false;
 
   // What was being filled is never committed; its number is not used again, since replies that
   // waited for it have failed.
@@ -138,12 +159,15 @@ void Broker::State::restore_tube(const TubeRecord& record) {
   tube.paused = record.paused_until_ms > 0;
   tube.paused_until_ms = record.paused_until_ms;
   tube.pause_ms = record.pause_ms;
+  if (!record.settings.empty()) tube.settings = std::make_unique<TubeSettings>(record.settings);
   if (record.far_count > 0) {
     CARILLON_CHECK(options_.store_keeps_far_jobs, "tube ", record.name,
                    " has far jobs in a store that keeps none");
     FarJobs& far = far_of(tube);
     far.count = record.far_count;
     far.low = {record.far_from_ms, 0};
+    far.calendar_ms = record.far_calendar_ms;
+    far_dates_ |= far.calendar_ms.has_value();
     far_count_ += record.far_count;
   }
 }
@@ -155,8 +179,11 @@ void Broker::State::restore_job(StoredJob stored) {
   CARILLON_CHECK(tube != tube_by_number_.end() && tubes_[tube->second].stored, "job ", record.id,
                  " is in tube number ", record.tube, ", which is not stored");
   Job& job = add_from_record(tubes_[tube->second], record, stored.place);
-  job.updated = stored.place == Place::kSettled || record.history != JobHistory{} ||
-                record.state == JobState::kBuried;
+  job.updated = stored.place == Place::kSettled || stored.updated;
+  if (const auto attempts = saved_attempts_.find(record.id); attempts != saved_attempts_.end()) {
+    JobHistory& history = jobs_.mutable_history(job);
+    history.reserves = std::max(history.reserves, attempts->second);
+  }
   job.stored_waits = record.state != JobState::kReady;
   if (!options_.store_keeps_bodies ||
       body_bytes_ + stored.body.size() <= options_.body_budget_bytes) {
@@ -166,7 +193,10 @@ void Broker::State::restore_job(StoredJob stored) {
   switch (record.state) {
     case JobState::kReady: enter_ready(job); return;
     case JobState::kDelayed:
-      if (record.due_ms > static_cast<std::int64_t>(wheel_.now())) {
+      if (record.extras && record.extras->due_at_ms) {
+        // finish_recovery() knows the calendar.
+        enter_delayed(job, record.due_ms);
+      } else if (record.due_ms > static_cast<std::int64_t>(wheel_.now())) {
         enter_delayed(job, record.due_ms);
       } else {
         // Due before the process ended, as far as is known: it was ready.
@@ -189,7 +219,9 @@ void Broker::State::finish_recovery(WallTime now, const TimeAnchor& anchor) {
   std::sort(restored_buried_.begin(), restored_buried_.end());
   for (const auto& [order, index] : restored_buried_) enter_buried(jobs_[index]);
   restored_buried_.clear();
+  saved_attempts_.clear();
   available_ = true;
+  follow_calendar();
   // Ids for what comes; and the anchor, before anything is stored by its time.
   reserve_ids();
   for (const SavedReservation& saved : std::exchange(saved_, {})) reestablish(saved);

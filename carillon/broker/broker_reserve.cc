@@ -23,6 +23,7 @@ constexpr std::int64_t kMarginMs = 1'001;
 
 void Broker::State::reserve(const Command& command, Session& s) {
   s.blocked_verb = Verb::kReserve;
+  s.with_view = command.with_view;
   s.ticket = command.ticket;
   s.give_up_ms = command.timeout ? due_after(*command.timeout) : kNeverMs;
   if (command.timeout && *command.timeout <= Span::zero()) s.give_up_ms = now_ms_;
@@ -36,6 +37,7 @@ void Broker::State::try_reserve(Session& s) {
     again.verb = Verb::kReserveJob;
     again.ticket = s.ticket;
     again.id = s.blocked_id;
+    again.with_view = s.with_view;
     return reserve_job(again, s);
   }
   if (Job* job = best_ready(s)) return grant(*job, s);
@@ -58,11 +60,10 @@ internal::Job* Broker::State::best_ready(const Session& s) {
 
 void Broker::State::reserve_job(const Command& command, Session& s) {
   s.blocked_verb = Verb::kReserveJob;
+  s.with_view = command.with_view;
   s.ticket = command.ticket;
   Job* job = find_or_near(command.id);
-  if (job == nullptr && may_be_far(command.id)) {
-    return fetch_for(command.id, Verb::kReserveJob, command.ticket, s, false);
-  }
+  if (job == nullptr && may_be_far(command.id)) return fetch_for(command, s, false);
   if (job == nullptr || job->state == JobState::kReserved) {
     return reply(command.ticket, Answer::kNotFound, needs_all());
   }
@@ -73,14 +74,23 @@ void Broker::State::reserve_job(const Command& command, Session& s) {
 void Broker::State::grant(Job& job, Session& s) {
   leave(job);
   ++jobs_.mutable_history(job).reserves;
+  ++tubes_[job.tube].reserve_count;
+  ++reserve_count_;
   enter_reserved(job, s, due_after(std::chrono::milliseconds(job.ttr_ms.get())));
-  if (job.body) {
-    reply_job(s.ticket, Answer::kReserved, job.id, job.body, needs_job(job));
-  } else {
-    s.blocked = Blocked::kBody;
-    s.blocked_id = job.id;
-    fetch_for(job.id, s.blocked_verb, s.ticket, s, true);
+  if (job.body) return reply_reserved(job, s);
+  Command command;
+  command.verb = s.blocked_verb;
+  command.ticket = s.ticket;
+  command.id = job.id;
+  command.with_view = s.with_view;
+  fetch_for(command, s, true);
+}
+
+void Broker::State::reply_reserved(const Job& job, const Session& s) {
+  if (s.with_view) {
+    return reply_view(s.ticket, Answer::kReserved, job_view(job), job.body, needs_job(job));
   }
+  reply_job(s.ticket, Answer::kReserved, job.id, job.body, needs_job(job));
 }
 
 void Broker::State::wait(Session& s) {
@@ -140,6 +150,13 @@ void Broker::State::cancel_blocked(Session& s) {
       break;
     }
     case Blocked::kFetch: drop_fetch_waiter(s); break;
+    case Blocked::kKey: drop_key_waiter(s); break;
+    case Blocked::kScan: {
+      const auto scan = std::find_if(scans_.begin(), scans_.end(),
+                                     [&](const auto& own) { return own->session == s.index; });
+      drop_scan(static_cast<std::size_t>(scan - scans_.begin()));
+      break;
+    }
     case Blocked::kFar: {
       Tube& tube = tubes_[s.blocked_tube];
       std::erase_if(tube.far->questions,

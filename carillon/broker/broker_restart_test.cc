@@ -195,6 +195,8 @@ TEST(BrokerRestart, AnIdAboveAllThatIsRememberedIsPassedToo) {
     void reply(Ticket, Reply answer, CommitSeq) override { id = answer.id; }
     void fetch(JobId) override {}
     void scan_far(TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
+    void read_far(std::uint64_t, TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
+    void find_key(TubeNumber, const std::string&) override {}
     JobId id = 0;
   } effects;
   Broker broker(options, effects);

@@ -16,8 +16,7 @@ template <class Detail>
 void Broker::State::reply_detail(const Ticket& ticket, Detail detail, CommitSeq needs) {
   Reply reply;
   reply.answer = Answer::kStats;
-  using Details = decltype(reply.detail)::element_type;
-  reply.detail = std::make_unique<Details>(std::move(detail));
+  reply.detail = std::make_unique<broker::Detail>(std::move(detail));
   effects_.reply(ticket, std::move(reply), needs);
 }
 
@@ -33,6 +32,11 @@ PartitionStats Broker::State::stats() const {
   stats.tubes = tubes_.size();
   stats.far_jobs = far_count_;
   stats.body_bytes = body_bytes_;
+  stats.put_count = put_count_;
+  stats.delete_count = delete_count_;
+  stats.fired_count = lateness_.count;
+  stats.reserve_count = reserve_count_;
+  stats.lateness_us = lateness_us_;
   return stats;
 }
 
@@ -66,18 +70,57 @@ JobStats Broker::State::far_job_stats(const JobRecord& record, const Tube& tube)
   return stats;
 }
 
+JobView Broker::State::job_view(const Job& job) const {
+  JobView info;
+  info.stats = job_stats(job);
+  info.extras = extras_.shared(job);
+  info.body_size = job.body_size;
+  info.attempt = info.stats.history.reserves;
+  info.created_at_ms = on_calendar(job.created_ms.get());
+  if (job.state == JobState::kDelayed) {
+    const bool dated = info.extras && info.extras->due_at_ms;
+    info.due_at_ms = dated ? *info.extras->due_at_ms : on_calendar(job.deadline_ms());
+  }
+  if (job.state == JobState::kReserved) info.reserved_until_ms = on_calendar(job.deadline_ms());
+  return info;
+}
+
+JobView Broker::State::far_job_view(const JobRecord& record, const Tube& tube) const {
+  JobView info;
+  info.stats = far_job_stats(record, tube);
+  info.extras = record.extras;
+  info.body_size = record.body_size;
+  info.attempt = record.history.reserves;
+  info.created_at_ms = on_calendar(record.created_ms);
+  const bool dated = record.extras && record.extras->due_at_ms;
+  info.due_at_ms = dated ? *record.extras->due_at_ms : on_calendar(record.due_ms);
+  if (dated) {
+    const std::int64_t left_ms = due_on_timeline(*info.due_at_ms) - now_ms_;
+    info.stats.time_left_ms = std::max<std::int64_t>(0, left_ms);
+  }
+  return info;
+}
+
+void Broker::State::reply_view(const Ticket& ticket, Answer answer, JobView info, Body body,
+                               CommitSeq needs) {
+  Reply reply;
+  reply.answer = answer;
+  reply.id = info.stats.id;
+  reply.body = std::move(body);
+  reply.detail = std::make_unique<Detail>(std::move(info));
+  effects_.reply(ticket, std::move(reply), needs);
+}
+
 void Broker::State::stats_job(const Command& command, Session& s) {
   if (const Job* job = find_or_near(command.id)) {
     return reply_detail(command.ticket, job_stats(*job), needs_all());
   }
-  if (may_be_far(command.id)) {
-    return fetch_for(command.id, Verb::kStatsJob, command.ticket, s, false);
-  }
+  if (may_be_far(command.id)) return fetch_for(command, s, false);
   reply(command.ticket, Answer::kNotFound, needs_all());
 }
 
 void Broker::State::stats_tube(const Command& command) {
-  const Tube* tube = find_tube(command.tube);
+  Tube* tube = find_tube(command.tube);
   if (tube == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
   TubeStats stats;
   stats.name = tube->name;
@@ -96,6 +139,21 @@ void Broker::State::stats_tube(const Command& command) {
     stats.pause_ms = tube->pause_ms;
     stats.pause_left_ms = std::max<std::int64_t>(0, tube->paused_until_ms - now_ms_);
   }
+  if (tube->settings) stats.settings = *tube->settings;
+  stats.far_jobs = tube->far_count();
+  stats.fired_count = tube->fired_count;
+  stats.reserve_count = tube->reserve_count;
+  stats.oldest_ready_age_ms = tube->ready_ages.oldest_age_ms(now_ms_);
+  if (const std::uint32_t soonest = tube->front.soonest(jobs_, tube->delayed); soonest != kNil) {
+    stats.next_due_ms = jobs_[soonest].deadline_ms();
+  }
+  if (tube->far_count() > 0) {
+    const std::int64_t far_ms = far_low(*tube->far).due_ms;
+    stats.next_due_ms = std::min(stats.next_due_ms.value_or(far_ms), far_ms);
+  }
+  if (stats.next_due_ms)
+    *stats.next_due_ms = std::max<std::int64_t>(0, *stats.next_due_ms - now_ms_);
+  if (tube->lateness_us) stats.lateness_us = *tube->lateness_us;
   reply_detail(command.ticket, std::move(stats), needs_all());
 }
 

@@ -2,6 +2,7 @@
 // Time: what happens when a deadline comes.
 
 #include <algorithm>
+#include <memory>
 
 #include "carillon/base/check.h"
 #include "carillon/broker/internal/state.h"
@@ -12,7 +13,8 @@ using internal::HookKind;
 
 bool Broker::State::advance(WallTime now, std::size_t budget) {
   enter(now);
-  const bool more = turn_wheel(budget);
+  bool more = turn_wheel(budget);
+  if (!scans_.empty()) more |= turn_scans();
   settle_waiters();
   return more;
 }
@@ -25,6 +27,7 @@ bool Broker::State::turn_wheel(std::size_t budget) {
 }
 
 std::optional<WallTime> Broker::State::next_deadline() const {
+  if (scanning()) return now_;
   const std::optional<Tick> deadline = wheel_.next_deadline();
   if (!deadline) return std::nullopt;
   return WallTime(saturating_span<std::chrono::milliseconds>(static_cast<std::int64_t>(*deadline)));
@@ -47,20 +50,33 @@ void Broker::State::on_expired(internal::BrokerHook& hook) {
   }
 }
 
-void Broker::State::note_lateness(std::int64_t due_ms) {
+void Broker::State::note_fired(Tube& tube, std::int64_t due_ms) {
   const std::int64_t now_us =
       std::chrono::duration_cast<std::chrono::microseconds>(now_.time_since_epoch()).count();
   const std::int64_t late_us = std::max<std::int64_t>(0, now_us - due_ms * 1'000);
   ++lateness_.count;
   lateness_.total_us += late_us;
   lateness_.max_us = std::max(lateness_.max_us, late_us);
+  lateness_us_.add(static_cast<std::uint64_t>(late_us));
+  ++tube.fired_count;
+  if (!tube.lateness_us) tube.lateness_us = std::make_unique<Histogram>();
+  tube.lateness_us->add(static_cast<std::uint64_t>(late_us));
 }
 
 /// Never early: the wheel rounds up, and a tick has come only when all of it has.
 void Broker::State::on_due(Job& job) {
   const std::int64_t due_ms = job.deadline_ms();
   CARILLON_CHECK(due_ms <= now_ms_, "job ", job.id, " due at ", due_ms, " came at ", now_ms_);
-  note_lateness(due_ms);
+  if (job.has_extras) {
+    const JobExtras& extras = *extras_.of(job);
+    if (extras.due_at_ms && !date_has_come(*extras.due_at_ms)) {
+      // The calendar has been set back.
+      wheel_.schedule(job, tick(due_on_timeline(*extras.due_at_ms)));
+      tubes_[job.tube].front.note(jobs_, job);
+      return;
+    }
+  }
+  note_fired(tubes_[job.tube], due_ms);
   leave(job);
   // Nothing to write: the stored record says delayed, until a time that has passed.
   job.stored_waits = false;
@@ -78,7 +94,7 @@ void Broker::State::on_ttr_over(Job& job) {
   }
   ++jobs_.mutable_history(job).timeouts;
   ++timeouts_;
-  give_back(job);
+  end_attempt(job);
 }
 
 }  // namespace carillon::broker

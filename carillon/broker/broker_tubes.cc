@@ -2,6 +2,7 @@
 // Sessions and tubes: who refers to what, and how long a tube lives.
 
 #include <algorithm>
+#include <memory>
 
 #include "carillon/base/check.h"
 #include "carillon/broker/internal/state.h"
@@ -24,7 +25,7 @@ void Broker::State::close_session(SessionId id, WallTime now) {
   enter(now);
   Session& s = session(id);
   cancel_blocked(s);
-  while (s.reserved.count > 0) give_back(jobs_[s.reserved.first]);
+  while (s.reserved.count > 0) end_attempt(jobs_[s.reserved.first]);
   std::erase_if(saved_, [id](const SavedReservation& saved) { return saved.session == id; });
   stop_using(s);
   while (!s.watches.empty()) stop_watching(s, s.watches.size() - 1);
@@ -74,9 +75,10 @@ TubeNumber Broker::State::unused_number() {
   return next_tube_number_++;
 }
 
-/// A tube lives while it holds a job or a session refers to it.
+/// A tube lives while it holds a job, has settings, or a session refers to it.
 void Broker::State::remove_if_unused(Tube& tube) {
   if (tube.using_count + tube.watching_count > 0 || tube.job_count() > 0) return;
+  if (tube.pins > 0 || tube.settings) return;
   if (tube.far && !tube.far->questions.empty()) return;
   if (is_default(tube)) return;
   // During a recovery the tubes are not complete; finish_recovery() looks again.
@@ -171,6 +173,16 @@ void Broker::State::pause_tube(const Command& command) {
   }
   write_tube(*tube);
   reply(command.ticket, Answer::kPaused, needs_all());
+}
+
+void Broker::State::set_tube(const Command& command) {
+  Tube* tube = find_or_make_tube(command.tube);
+  if (tube == nullptr) return reply(command.ticket, Answer::kOutOfMemory, 0);
+  const bool any = command.options && !command.options->settings.empty();
+  tube->settings = any ? std::make_unique<TubeSettings>(command.options->settings) : nullptr;
+  write_tube(*tube);
+  remove_if_unused(*tube);
+  reply(command.ticket, Answer::kTubeSet, needs_all());
 }
 
 void Broker::State::unpause(Tube& tube) {

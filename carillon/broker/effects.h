@@ -5,6 +5,10 @@
 /// What the broker asks of its host. The host carries it out after, or during, the call into the
 /// broker that caused it, and never calls back into the broker from inside an effect.
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "carillon/broker/command.h"
 #include "carillon/broker/reply.h"
 #include "carillon/broker/store.h"
@@ -27,6 +31,15 @@ class Effects {
   /// flight; its tube may be gone when the answer comes.
   virtual void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                         std::size_t limit) = 0;
+
+  /// Read far jobs (Store::scan_far) for a scan over jobs and answer with Broker::on_far_read. At
+  /// most one a scan is in flight; its session may be gone when the answer comes.
+  virtual void read_far(std::uint64_t scan, TubeNumber tube, FarCursor from, std::int64_t until_ms,
+                        std::size_t limit) = 0;
+
+  /// Look for the far job with this key (Store::find_key) and answer with Broker::on_key_found. At
+  /// most one a key of a tube is in flight.
+  virtual void find_key(TubeNumber tube, const std::string& key) = 0;
 };
 
 }  // namespace carillon::broker

@@ -5,9 +5,11 @@
 /// What a job and a tube are to the stores: records, free of pointers and of any format.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "carillon/base/time.h"
+#include "carillon/broker/extras.h"
 
 namespace carillon::broker {
 
@@ -45,7 +47,22 @@ struct JobRecord {
   std::int64_t created_ms = 0;
   std::uint64_t bury_order = 0;  ///< Buried jobs of a tube are kicked in this order.
   JobHistory history;
-  bool operator==(const JobRecord&) const = default;
+  SharedExtras extras;  ///< Null: none.
+};
+
+[[nodiscard]] inline bool operator==(const JobRecord& a, const JobRecord& b) {
+  return a.id == b.id && a.tube == b.tube && a.state == b.state && a.priority == b.priority &&
+         a.body_size == b.body_size && a.due_ms == b.due_ms && a.ttr_ms == b.ttr_ms &&
+         a.delay_ms == b.delay_ms && a.created_ms == b.created_ms && a.bury_order == b.bury_order &&
+         a.history == b.history && same_extras(a.extras, b.extras);
+}
+
+/// What an operator sets for a tube. A tube with settings lives without jobs.
+struct TubeSettings {
+  std::uint64_t max_jobs = 0;  ///< A put beyond it is answered kTubeFull. 0: no limit.
+  std::string document;        ///< Whatever the layers above keep with a tube. Opaque.
+  bool operator==(const TubeSettings&) const = default;
+  [[nodiscard]] bool empty() const { return max_jobs == 0 && document.empty(); }
 };
 
 /// A tube that has something to remember across a restart.
@@ -57,6 +74,10 @@ struct TubeRecord {
                                  ///< here and never walks over what has been consumed.
   std::int64_t paused_until_ms = 0;
   std::int64_t pause_ms = 0;  ///< As asked for.
+  TubeSettings settings{};
+  /// Whether far jobs of this tube follow the calendar, and the least that the calendar was ahead
+  /// of the timeline when one was put: by how much it is more now, they are due sooner.
+  std::optional<std::int64_t> far_calendar_ms{};
   bool operator==(const TubeRecord&) const = default;
 };
 

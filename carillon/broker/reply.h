@@ -4,26 +4,30 @@
 /// \file
 /// What the broker answers; a protocol turns it into bytes.
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "carillon/broker/body.h"
+#include "carillon/broker/command.h"
+#include "carillon/broker/histogram.h"
 #include "carillon/broker/job.h"
 
 namespace carillon::broker {
 
 enum class Answer : std::uint8_t {
-  kInserted,  ///< id
-  kReserved,  ///< id, body
-  kFound,     ///< id, body
+  kInserted,  ///< id; count: jobs replaced, 0 or 1
+  kReserved,  ///< id, body; detail if with_view
+  kFound,     ///< id, body; kGet: detail, body if asked for
   kDeadlineSoon,
   kTimedOut,
   kDeleted,
   kReleased,
-  kBuried,
+  kBuried,  ///< Of a release, too: the job's attempts are used up.
   kTouched,
   kKicked,     ///< count (kick)
   kJobKicked,  ///< (kick-job)
@@ -32,6 +36,14 @@ enum class Answer : std::uint8_t {
   kPaused,
   kStats,  ///< detail
   kNotFound,
+  kExists,      ///< id: a put with a key that this job has
+  kConflict,    ///< id: as kExists; or the job is reserved, and the command spares those
+  kTubeFull,    ///< The tube's own limit.
+  kChanged,     ///< id
+  kHandedOver,  ///< id
+  kListed,      ///< detail: JobPage
+  kCleared,     ///< count
+  kTubeSet,
   kOutOfMemory,    ///< A limit of the broker, or no room to make a put durable.
   kInternalError,  ///< It could not be made durable; nothing was changed that was acknowledged.
 };
@@ -57,6 +69,42 @@ struct JobCounts {
   std::uint64_t buried = 0;
 };
 
+/// All there is to know of a job but its body. Points in time are Unix time in ms, by the calendar
+/// as it is set now.
+struct JobView {
+  JobStats stats;
+  SharedExtras extras;  ///< Null: none.
+  std::uint32_t body_size = 0;
+  std::uint32_t attempt = 0;  ///< Of the present reservation, or the last; 0: never reserved.
+  std::int64_t created_at_ms = 0;
+  std::optional<std::int64_t> due_at_ms;          ///< kDelayed.
+  std::optional<std::int64_t> reserved_until_ms;  ///< kReserved.
+};
+
+/// A page of a listing.
+struct JobPage {
+  std::vector<JobView> jobs;
+  /// Where the next page begins. Null: there is none.
+  std::optional<ListCursor> next;
+};
+
+/// The wheel of a partition: what lies where, and how far away it is due.
+struct WheelView {
+  struct Level {
+    std::int64_t slot_ms = 1;  ///< One slot covers this.
+    std::uint32_t hand = 0;    ///< The slot of the present moment.
+    std::vector<std::uint64_t> counts;
+  };
+  /// Delayed jobs by when they are due: within 1 s, 10 s, 1 min, 10 min, 1 h, 1 day, later.
+  static constexpr std::array<std::int64_t, 6> kBoundsMs{1'000,   10'000,    60'000,
+                                                         600'000, 3'600'000, 86'400'000};
+
+  std::int64_t now_ms = 0;    ///< On the timeline: what the slots are counted from.
+  std::vector<Level> levels;  ///< The finest first. Jobs delayed or reserved.
+  std::array<std::uint64_t, kBoundsMs.size() + 1> delayed{};
+  std::uint64_t far = 0;  ///< Delayed jobs that are in the store only; in none of the above.
+};
+
 struct TubeStats {
   std::string name;
   JobCounts jobs;
@@ -68,6 +116,14 @@ struct TubeStats {
   std::uint64_t pause_count = 0;
   std::int64_t pause_ms = 0;
   std::int64_t pause_left_ms = 0;
+  TubeSettings settings;
+  std::uint64_t far_jobs = 0;            ///< Of the delayed ones, those in the store only.
+  std::uint64_t fired_count = 0;         ///< Became ready by their deadline.
+  std::uint64_t reserve_count = 0;       ///< Reservations begun.
+  std::int64_t oldest_ready_age_ms = 0;  ///< For how long a job has been ready, at most; to 256 ms.
+  std::optional<std::int64_t> next_due_ms;  ///< Until the first delayed job is due: a lower bound
+                                            ///< if that one is far.
+  Histogram lateness_us;                    ///< Of the fired ones.
 };
 
 struct PartitionStats {
@@ -77,16 +133,28 @@ struct PartitionStats {
   std::uint64_t tubes = 0;
   std::uint64_t far_jobs = 0;
   std::uint64_t body_bytes = 0;  ///< Bodies held in memory.
+  // Since the partition was opened.
+  std::uint64_t put_count = 0;
+  std::uint64_t delete_count = 0;
+  std::uint64_t fired_count = 0;
+  std::uint64_t reserve_count = 0;
+  Histogram lateness_us;
+  // By the host of the partition.
+  Histogram commit_us;        ///< From handing a batch to the store until it is durable.
+  Histogram batch_mutations;  ///< In each batch.
 };
 
 using TubeNames = std::vector<std::string>;
+
+using Detail =
+    std::variant<JobStats, TubeStats, PartitionStats, TubeNames, JobView, JobPage, WheelView>;
 
 struct Reply {
   Answer answer = Answer::kNotFound;
   JobId id = 0;
   std::uint64_t count = 0;
   Body body;
-  std::unique_ptr<std::variant<JobStats, TubeStats, PartitionStats, TubeNames>> detail;
+  std::unique_ptr<Detail> detail;
 };
 
 }  // namespace carillon::broker

@@ -13,6 +13,10 @@
 ///     put far ──► far ─ settle ─► near (settled) ──► erase settled
 ///                  └──────────────────────────────► erase far
 ///
+/// A far job may have a key (JobRecord::extras), by which it is found as well while it is far: its
+/// tube has no other with that key. Mutations that make it far or end that (put far, move, settle,
+/// erase far) carry the key. A batch may give a key to another job after it has erased the first.
+///
 /// A settled job came from afar: its body stays where put far left it, only its record is written
 /// anew, so that moving a job near never copies its body.
 ///
@@ -49,6 +53,8 @@ struct Mutation {
     kUpdate,     ///< The record of a job at kNear or kSettled is now `job`; its body is unchanged.
     kSettle,     ///< A far job, found under (job.tube, `far_due_ms`, job.id), is now settled, with
                  ///< record `job`.
+    kMove,       ///< A far job, found as for kSettle, stays far and has record `job` from now on:
+                 ///< it is found under its new due time. Its body is unchanged.
     kErase,      ///< Job `job.id` at `place` is gone; for kFar also by (job.tube, far_due_ms).
     kTube,       ///< `tube` is now as given (created or changed).
     kEraseTube,  ///< `tube.number` is gone.
@@ -56,8 +62,8 @@ struct Mutation {
   };
   Kind kind = Kind::kPut;
   Place place = Place::kNear;
-  /// kErase: whether a kUpdate was ever written for a near job (a settled one always has one); lets
-  /// a store that keeps updates apart skip a delete.
+  /// kErase: whether a kUpdate was ever written for a near job, or a kMove for a far one (a settled
+  /// one always has one of those); lets a store that keeps updates apart skip a delete.
   bool updated = false;
   std::int64_t far_due_ms = 0;
   JobRecord job;
@@ -87,6 +93,15 @@ struct StoredJob {
   JobRecord record;
   Place place = Place::kNear;
   Body body;  ///< Null where the call says that bodies are not read.
+  /// Near: a kUpdate was written; far: a kMove. (Mutation::updated)
+  bool updated = false;
+};
+
+/// Where a far job is found.
+struct FarPlace {
+  JobId id = 0;
+  std::int64_t due_ms = 0;
+  bool moved = false;  ///< By a kMove.
 };
 
 /// A position in the far jobs of a tube: everything before (due_ms, id) has been consumed.
@@ -126,6 +141,7 @@ class Store {
   using Committed = std::function<void(CommitSeq seq, Result<void> result)>;
   using Fetched = std::function<void(Result<std::optional<StoredJob>>)>;
   using Scanned = std::function<void(Result<FarChunk>)>;
+  using KeyFound = std::function<void(Result<std::optional<FarPlace>>)>;
 
   virtual ~Store() = default;
 
@@ -158,6 +174,9 @@ class Store {
   /// at most `limit` of them.
   virtual void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms, std::size_t limit,
                         Scanned done) = 0;
+
+  /// Finds the far job of `tube` that has `key`.
+  virtual void find_key(TubeNumber tube, std::string key, KeyFound done) = 0;
 };
 
 }  // namespace carillon::broker

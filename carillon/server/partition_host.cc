@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "carillon/base/check.h"
 
@@ -161,6 +162,9 @@ void PartitionHost::execute(SessionQueue& queue, Command command) {
     reply(command.ticket, std::move(refusal), 0);
     return;
   }
+  const bool dated = (command.extras && command.extras->due_at_ms) ||
+                     (command.options && command.options->due_at_ms);
+  if (dated) look_at_calendar();
   if (verb == broker::Verb::kReserve) {
     queue.reserve_slot = slot;
     queue.granted = 0;
@@ -196,6 +200,7 @@ void PartitionHost::reply(Ticket ticket, Reply reply, CommitSeq needs) {
   const auto found = sessions_.find(ticket.session);
   if (found == sessions_.end()) return;
   SessionQueue& queue = found->second;
+  if (reply.answer == Answer::kStats) add_own_counts(reply);
   if (queue.blocked && queue.blocked_slot == ticket.slot) {
     queue.blocked = false;
     unblocked_.push_back(ticket.session);
@@ -226,6 +231,7 @@ bool PartitionHost::turn() {
     }
   }
   if (!timeline_) return false;
+  look_at_calendar();
   // During a recovery too: nothing but waits can end then, and they are to end in time.
   const bool more = broker_->advance(now(), options_.advance_budget);
   commit_if_room();
@@ -234,10 +240,29 @@ bool PartitionHost::turn() {
 
 std::optional<Instant> PartitionHost::next_wake() const {
   if (!timeline_) return recover_at_;
-  const std::optional<WallTime> deadline = broker_->next_deadline();
-  if (!deadline) return recover_at_;
-  const Instant due = timeline_->instant_of(*deadline);
-  return recover_at_ ? std::min(*recover_at_, due) : due;
+  std::optional<Instant> wake = recover_at_;
+  const auto also_at = [&wake](Instant at) { wake = wake ? std::min(*wake, at) : at; };
+  if (const auto deadline = broker_->next_deadline()) also_at(timeline_->instant_of(*deadline));
+  if (broker_->follows_calendar()) {
+    also_at(saturating_add(calendar_seen_at_, options_.calendar_interval));
+  }
+  return wake;
+}
+
+/// Tells the broker where the calendar stands to the timeline.
+void PartitionHost::look_at_calendar() {
+  // The calendar first: if this thread is held up between the two, the calendar seems to be behind
+  // by that, which makes nobody early. To be behind by a millisecond that is looked at again.
+  Span ahead = Span::min();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const WallTime calendar = calendar_.now();
+    ahead = std::max(ahead, calendar - timeline_->now());
+    if (calendar_ahead_ - ahead < std::chrono::milliseconds(1)) break;
+  }
+  calendar_ahead_ = ahead;
+  calendar_seen_at_ = clock_.now();
+  const WallTime at = now();
+  broker_->set_calendar(saturating_add(at, ahead), at);
 }
 
 bool PartitionHost::accepts_work() const {
@@ -276,7 +301,8 @@ void PartitionHost::commit_if_room() {
     resume_unblocked();
     if (!broker_->available() || !broker_->has_batch() || !has_room()) return;
     std::unique_ptr<broker::Batch> batch = broker_->take_batch();
-    in_flight_.push_back({batch->seq, batch->mutations.size()});
+    in_flight_.push_back({batch->seq, batch->mutations.size(), clock_.now()});
+    stats_.batch_mutations.add(batch->mutations.size());
     mutations_in_flight_ += batch->mutations.size();
     ++stats_.batches;
     stats_.mutations += batch->mutations.size();
@@ -301,7 +327,11 @@ void PartitionHost::on_committed(std::uint64_t generation, CommitSeq seq,
   }
   CARILLON_CHECK(in_flight_.empty() || seq <= in_flight_.back().seq, "batch ", seq,
                  " was not in flight");
+  const Instant now_is = clock_.now();
   while (!in_flight_.empty() && in_flight_.front().seq <= seq) {
+    const Span took = now_is - in_flight_.front().submitted;
+    stats_.commit_us.add(static_cast<std::uint64_t>(std::max<std::int64_t>(
+        0, std::chrono::duration_cast<std::chrono::microseconds>(took).count())));
     mutations_in_flight_ -= in_flight_.front().mutations;
     in_flight_.pop_front();
   }
@@ -349,6 +379,7 @@ Result<void> PartitionHost::recover() {
         clock_, calendar_.now(), boot_id_, restorer.partition.anchor,
         WallTime(saturating_span<std::chrono::milliseconds>(restorer.partition.latest_ms)));
   }
+  look_at_calendar();
   broker_->finish_recovery(timeline_->now(), timeline_->anchor());
   recover_at_.reset();
   ++stats_.recoveries;
@@ -380,23 +411,71 @@ void PartitionHost::fetch(broker::JobId id) {
 
 void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                              std::size_t limit) {
+  scan_store(
+      tube, from, until_ms, limit,
+      [this, tube](broker::FarChunk chunk) { broker_->on_scanned(tube, std::move(chunk), now()); },
+      [this, tube] { broker_->on_scan_failed(tube, now()); });
+}
+
+void PartitionHost::read_far(std::uint64_t scan, broker::TubeNumber tube, broker::FarCursor from,
+                             std::int64_t until_ms, std::size_t limit) {
+  scan_store(
+      tube, from, until_ms, limit,
+      [this, scan](broker::FarChunk chunk) { broker_->on_far_read(scan, std::move(chunk), now()); },
+      [this, scan] { broker_->on_far_read_failed(scan, now()); });
+}
+
+void PartitionHost::scan_store(broker::TubeNumber tube, broker::FarCursor from,
+                               std::int64_t until_ms, std::size_t limit,
+                               std::function<void(broker::FarChunk)> done,
+                               std::function<void()> failed) {
   inside_store_call_ = true;
   store_->scan_far(tube, from, until_ms, limit,
-                   [this, tube, generation = generation_](Result<broker::FarChunk> result) {
+                   [this, generation = generation_, done = std::move(done),
+                    failed = std::move(failed)](Result<broker::FarChunk> result) {
                      auto shared = std::make_shared<Result<broker::FarChunk>>(std::move(result));
-                     run_here_or_post([this, tube, generation, shared] {
+                     run_here_or_post([this, generation, shared, done, failed] {
                        if (generation != generation_) return;
                        if (*shared) {
-                         broker_->on_scanned(tube, std::move(**shared), now());
+                         done(std::move(**shared));
                        } else {
                          log(LogLevel::kError,
                              "reading far jobs failed: " + shared->error().message);
-                         broker_->on_scan_failed(tube, now());
+                         failed();
                        }
                        resume_unblocked();
                      });
                    });
   inside_store_call_ = false;
+}
+
+void PartitionHost::find_key(broker::TubeNumber tube, const std::string& key) {
+  inside_store_call_ = true;
+  store_->find_key(
+      tube, key,
+      [this, tube, key,
+       generation = generation_](const Result<std::optional<broker::FarPlace>>& result) {
+        run_here_or_post([this, tube, key, generation, result] {
+          if (generation != generation_) return;
+          if (result) {
+            broker_->on_key_found(tube, key, *result, now());
+          } else {
+            log(LogLevel::kError, "looking up a key failed: " + result.error().message);
+            broker_->on_find_key_failed(tube, key, now());
+          }
+          resume_unblocked();
+        });
+      });
+  inside_store_call_ = false;
+}
+
+/// What the host counts belongs to the partition's statistics.
+void PartitionHost::add_own_counts(Reply& reply) const {
+  if (!reply.detail) return;
+  if (auto* stats = std::get_if<broker::PartitionStats>(reply.detail.get())) {
+    stats->commit_us = stats_.commit_us;
+    stats->batch_mutations = stats_.batch_mutations;
+  }
 }
 
 void PartitionHost::log(LogLevel level, std::string_view message) const {

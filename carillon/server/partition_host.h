@@ -52,6 +52,9 @@ struct PartitionHostOptions {
   std::size_t max_batch_bytes = std::size_t{32} << 20;
   /// Due things handled in one turn, so that a herd does not hold up the sessions.
   std::size_t advance_budget = 2'000;
+  /// While jobs with a date are pending the calendar is looked at so often, at least: a step of it
+  /// is noticed by then.
+  Span calendar_interval = std::chrono::seconds(1);
   /// Pause between attempts to bring a failed store back.
   Span recover_retry = std::chrono::seconds(1);
 };
@@ -64,6 +67,8 @@ struct PartitionHostStats {
   std::uint64_t recoveries = 0;
   std::uint64_t recovered_jobs = 0;      ///< Jobs read into memory by the last recovery ...
   std::uint64_t recovered_far_jobs = 0;  ///< ... and those that it left in the store.
+  broker::Histogram commit_us;           ///< From handing a batch to the store until it is durable.
+  broker::Histogram batch_mutations;     ///< Of each batch.
 };
 
 /// Threads:  one object, one thread (whichever calls open()); the store's callbacks come in through
@@ -148,12 +153,20 @@ class PartitionHost final : private broker::Effects {
   void fetch(broker::JobId id) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit) override;
+  void read_far(std::uint64_t scan, broker::TubeNumber tube, broker::FarCursor from,
+                std::int64_t until_ms, std::size_t limit) override;
+  void find_key(broker::TubeNumber tube, const std::string& key) override;
 
   void execute(SessionQueue& queue, broker::Command command);
   void cancel_reserve(SessionQueue& queue, broker::Command command);
   void resume_unblocked();
   void commit_if_room();
   [[nodiscard]] bool has_room() const;
+  void scan_store(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
+                  std::size_t limit, std::function<void(broker::FarChunk)> done,
+                  std::function<void()> failed);
+  void look_at_calendar();
+  void add_own_counts(broker::Reply& reply) const;
   void on_committed(std::uint64_t generation, broker::CommitSeq seq, const Result<void>& result);
   void release_durable();
   void fail(const Error& error);
@@ -177,6 +190,7 @@ class PartitionHost final : private broker::Effects {
   struct InFlight {
     broker::CommitSeq seq = 0;
     std::size_t mutations = 0;
+    Instant submitted{};
   };
   std::deque<InFlight> in_flight_;
   std::size_t mutations_in_flight_ = 0;
@@ -184,6 +198,9 @@ class PartitionHost final : private broker::Effects {
   // Counts recoveries: answers of the store that were asked for in an earlier one are void.
   std::uint64_t generation_ = 0;
   std::optional<Instant> recover_at_;
+  // The calendar less the timeline, as the broker was told last, and when it was looked at.
+  Span calendar_ahead_{};
+  Instant calendar_seen_at_{};
 
   // Set while this thread is inside a call into the store, whose callback may then come at once.
   bool inside_store_call_ = false;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -54,6 +55,7 @@ PartitionHostOptions host_options(const ServerOptions& options) {
   host.broker.body_budget_bytes = options.body_budget;
   host.broker.max_jobs_in_memory = options.max_jobs_in_memory;
   host.broker.max_tubes = options.max_tubes;
+  host.broker.random_seed = std::random_device()();
   host.max_batch_mutations = options.max_batch_mutations;
   host.max_batch_bytes = options.max_batch_size;
   return host;

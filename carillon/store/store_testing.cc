@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <future>
 #include <limits>
+#include <memory>
 #include <utility>
 
 namespace carillon::store::testing {
@@ -62,6 +63,15 @@ Mutation settle(const JobRecord& record, std::int64_t far_due_ms) {
   return mutation;
 }
 
+Mutation move(const JobRecord& record, std::int64_t far_due_ms) {
+  Mutation mutation;
+  mutation.kind = Mutation::Kind::kMove;
+  mutation.place = Place::kFar;
+  mutation.far_due_ms = far_due_ms;
+  mutation.job = record;
+  return mutation;
+}
+
 Mutation erase_near(JobId id, bool updated) {
   Mutation mutation;
   mutation.kind = Mutation::Kind::kErase;
@@ -88,6 +98,19 @@ Mutation erase_far(JobId id, TubeNumber tube, std::int64_t far_due_ms) {
   mutation.job.id = id;
   mutation.job.tube = tube;
   return mutation;
+}
+
+Mutation erase_far(const StoredJob& stored) {
+  Mutation mutation = erase_far(stored.record.id, stored.record.tube, stored.record.due_ms);
+  mutation.job.extras = stored.record.extras;
+  mutation.updated = stored.updated;
+  return mutation;
+}
+
+broker::SharedExtras with_key(std::string key) {
+  auto extras = std::make_shared<broker::JobExtras>();
+  extras->key = std::move(key);
+  return extras;
 }
 
 std::unique_ptr<Batch> make_batch(std::vector<Mutation> mutations) {
@@ -173,6 +196,14 @@ Result<std::vector<StoredJob>> StoreDriver::scan_all(TubeNumber tube, std::size_
   return jobs;
 }
 
+Result<std::optional<broker::FarPlace>> StoreDriver::find_key(TubeNumber tube, std::string key) {
+  std::promise<Result<std::optional<broker::FarPlace>>> told;
+  store_->find_key(tube, std::move(key), [&told](Result<std::optional<broker::FarPlace>> place) {
+    told.set_value(std::move(place));
+  });
+  return told.get_future().get();
+}
+
 Result<void> StoreDriver::recover(Recovered& recovered) { return store_->recover(recovered); }
 
 namespace {
@@ -180,7 +211,7 @@ namespace {
 bool same_job(const StoredJob& a, const StoredJob& b) {
   // Recovery may or may not read the body of a near job.
   const bool same_body = !a.body || !b.body || a.body.view() == b.body.view();
-  return a.record == b.record && a.place == b.place && same_body;
+  return a.record == b.record && a.place == b.place && a.updated == b.updated && same_body;
 }
 
 Recovered near_state(const MemoryState& model) {
@@ -236,6 +267,18 @@ void expect_holds(StoreDriver& driver, const MemoryState& model, const std::stri
     ASSERT_TRUE(job->has_value()) << "job " << id << " is missing";
     EXPECT_EQ((*job)->record, entry.record) << "job " << id;
     EXPECT_EQ((*job)->place, entry.place) << "job " << id;
+    EXPECT_EQ((*job)->updated, entry.updated) << "job " << id;
+    if (const std::string_view key = broker::key_of(entry.record.extras); !key.empty()) {
+      const auto place = driver.find_key(entry.record.tube, std::string(key));
+      ASSERT_TRUE(place.has_value()) << place.error().message;
+      const auto expected = model.find_key(entry.record.tube, std::string(key));
+      ASSERT_EQ(place->has_value(), expected.has_value()) << "key " << key;
+      if (expected) {
+        EXPECT_EQ((*place)->id, expected->id) << "key " << key;
+        EXPECT_EQ((*place)->due_ms, expected->due_ms) << "key " << key;
+        EXPECT_EQ((*place)->moved, expected->moved) << "key " << key;
+      }
+    }
     ASSERT_TRUE((*job)->body) << "job " << id;
     EXPECT_EQ((*job)->body.view(), entry.body.view()) << "job " << id;
   }
@@ -247,6 +290,7 @@ void expect_holds(StoreDriver& driver, const MemoryState& model, const std::stri
     for (std::size_t i = 0; i < expected.jobs.size(); ++i) {
       EXPECT_EQ((*jobs)[i].record, expected.jobs[i].record);
       EXPECT_EQ((*jobs)[i].place, Place::kFar);
+      EXPECT_EQ((*jobs)[i].updated, expected.jobs[i].updated);
     }
   }
 }
@@ -285,7 +329,11 @@ void RandomProgram::add_mutation(Batch& batch) {
   } else if (choice < 12) {
     if (const auto id = pick(Place::kFar)) {
       const JobRecord record = state_.jobs().at(*id).record;
-      batch.mutations.push_back(settle(randomised(record), record.due_ms));
+      if (random_.one_in(2)) {
+        batch.mutations.push_back(move(randomised(record), record.due_ms));
+      } else {
+        batch.mutations.push_back(settle(randomised(record), record.due_ms));
+      }
     }
   } else if (choice < 17) {
     const auto place = static_cast<Place>(random_.below(3));
@@ -297,7 +345,7 @@ void RandomProgram::add_mutation(Batch& batch) {
       } else if (place == Place::kSettled) {
         batch.mutations.push_back(erase_settled(*id));
       } else {
-        batch.mutations.push_back(erase_far(*id, entry.record.tube, entry.record.due_ms));
+        batch.mutations.push_back(erase_far(*state_.find(*id)));
       }
     }
   } else if (choice < 19) {
@@ -308,6 +356,8 @@ void RandomProgram::add_mutation(Batch& batch) {
     tube.far_from_ms = random_.between(-5, kDueSpan);
     tube.paused_until_ms = random_.between(0, 9);
     tube.pause_ms = random_.between(0, 9);
+    if (random_.one_in(3)) tube.settings = {random_.below(100), std::string(random_.below(9), 's')};
+    if (random_.one_in(4)) tube.far_calendar_ms = random_.between(-9, 9);
     add_tube(batch, tube);
     if (random_.one_in(3)) add_tube_erase(batch, tube.number);
   } else {
@@ -327,9 +377,20 @@ Mutation RandomProgram::make_put() {
   next_id_ += 1 + random_.below(3);
   JobRecord record = randomised(make_record(next_id_));
   record.tube = static_cast<TubeNumber>(1 + random_.below(kTubes));
+  if (random_.one_in(2)) record.extras = some_extras(record.tube);
   std::string body(random_.one_in(10) ? random_.below(20'000) : random_.below(200), 'x');
   for (char& c : body) c = static_cast<char>(random_());
   return put(record, random_.one_in(2) ? Place::kNear : Place::kFar, body);
+}
+
+broker::SharedExtras RandomProgram::some_extras(TubeNumber tube) {
+  broker::JobExtras extras;
+  std::string key = "key-" + std::to_string(random_.below(12));
+  if (!state_.find_key(tube, key)) extras.key = std::move(key);
+  if (random_.one_in(2)) extras.content_type = "text/plain";
+  extras.max_attempts = static_cast<std::uint32_t>(random_.below(3));
+  if (random_.one_in(3)) extras.due_at_ms = random_.between(-kDueSpan, kDueSpan);
+  return std::make_shared<const broker::JobExtras>(std::move(extras));
 }
 
 std::optional<JobId> RandomProgram::pick(Place place) {

@@ -28,10 +28,16 @@ namespace carillon::store::testing {
                                    std::string_view body);
 [[nodiscard]] broker::Mutation update(const broker::JobRecord& record, broker::Place place);
 [[nodiscard]] broker::Mutation settle(const broker::JobRecord& record, std::int64_t far_due_ms);
+/// `record` says where the far job is found from now on.
+[[nodiscard]] broker::Mutation move(const broker::JobRecord& record, std::int64_t far_due_ms);
 [[nodiscard]] broker::Mutation erase_near(broker::JobId id, bool updated);
 [[nodiscard]] broker::Mutation erase_settled(broker::JobId id);
 [[nodiscard]] broker::Mutation erase_far(broker::JobId id, broker::TubeNumber tube,
                                          std::int64_t far_due_ms);
+/// As a broker erases the far job that `stored` is.
+[[nodiscard]] broker::Mutation erase_far(const broker::StoredJob& stored);
+/// Extras that are nothing but a key.
+[[nodiscard]] broker::SharedExtras with_key(std::string key);
 
 [[nodiscard]] std::unique_ptr<broker::Batch> make_batch(
     std::vector<broker::Mutation> mutations = {});
@@ -67,6 +73,7 @@ class StoreDriver {
                                 std::int64_t until_ms, std::size_t limit);
   /// The whole of a tube's far jobs, read in chunks of `chunk`.
   Result<std::vector<broker::StoredJob>> scan_all(broker::TubeNumber tube, std::size_t chunk);
+  Result<std::optional<broker::FarPlace>> find_key(broker::TubeNumber tube, std::string key);
   Result<void> recover(Recovered& recovered);
 
   [[nodiscard]] broker::Store& store() noexcept { return *store_; }
@@ -106,6 +113,7 @@ class RandomProgram {
  private:
   void add_mutation(broker::Batch& batch);
   broker::Mutation make_put();
+  [[nodiscard]] broker::SharedExtras some_extras(broker::TubeNumber tube);
   std::optional<broker::JobId> pick(broker::Place place);
   broker::JobRecord randomised(broker::JobRecord record);
 

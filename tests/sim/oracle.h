@@ -10,8 +10,11 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "carillon/base/time.h"
 #include "carillon/broker/job.h"
@@ -24,6 +27,12 @@ struct Violation {
 };
 
 using OpNumber = std::uint64_t;
+
+/// Whether the calendar has read a date at any time since it was asked for.
+struct DateWatch {
+  std::int64_t due_at_ms = 0;
+  bool has_come = false;
+};
 
 struct KnownJob {
   enum class Presence {
@@ -44,18 +53,49 @@ struct KnownJob {
   std::uint64_t holder = 0;
   Span held_until{};
   std::uint64_t held_since = 0;  ///< The count of deliveries when its holder got it.
+  Span gone_at{};                ///< kGone: since then at the latest.
+  Span acked_at{};               ///< Its put.
+  bool may_be_gone = false;      ///< kMaybe: once acknowledged it is kGoing.
+  Span earliest_since{};         ///< When `earliest` was learnt; 0: it is that of the put.
+  std::string tube;
+  std::string key;
+  std::shared_ptr<const DateWatch> date;  ///< Null: none.
 };
 
 class Oracle {
  public:
   KnownJob& put_sent(OpNumber op, Span now, Span delay, Span ttr);
-  void put_acked(OpNumber op, broker::JobId id);
+  void put_acked(OpNumber op, broker::JobId id, Span now);
+
+  // Beyond beanstalk.
+
+  void put_has(OpNumber op, std::string tube, std::string key,
+               std::shared_ptr<const DateWatch> date);
+  /// The put was refused for good: a job has its key, or the tube is full.
+  void put_refused(OpNumber op, Span now);
+  /// A put with a key was acknowledged: no other job has the key any more. `replaced`: it says that
+  /// one had.
+  void key_taken(OpNumber op, std::uint64_t replaced, Span now);
+  /// All jobs of `tube` with `key` (empty: all) may be deleted.
+  void may_go(const std::string& tube, const std::string& key);
+  /// A change was asked for: the job may be due `earliest` or its date may be another.
+  void change_sent(broker::JobId id, Span earliest);
+  void changed(broker::JobId id, Span earliest, std::shared_ptr<const DateWatch> date,
+               std::uint64_t by_hand, Span now);
+  /// Watches for a date from now on.
+  std::shared_ptr<const DateWatch> watch(std::int64_t due_at_ms);
+  void calendar_reads(std::int64_t calendar_ms);
+  /// `id` was shown by a question that was asked at `sent`.
+  void shown(broker::JobId id, Span sent);
+  /// A whole list of the delayed jobs of `tube`, asked for at `sent`.
+  void listed_delayed(const std::string& tube, const std::vector<broker::JobId>& ids, Span sent,
+                      Span now, std::uint64_t by_hand);
 
   /// Judges a delivery to `session` at `now`. `grant_from`: the reservation began then or later.
   KnownJob& reserved(std::uint64_t session, broker::JobId id, std::string_view body, Span now,
                      Span grant_from);
   void delete_sent(broker::JobId id);
-  void deleted(broker::JobId id);
+  void deleted(broker::JobId id, Span now);
   /// NOT_FOUND for an operation that only fails on a job that `session` does not hold, asked for
   /// when deliveries() was `asked_at`.
   void refused(std::uint64_t session, broker::JobId id, Span now, std::uint64_t asked_at,
@@ -64,7 +104,7 @@ class Oracle {
   void let_go(broker::JobId id);
   /// `by_hand`: what by_hand() was when it was asked for. If a kick came between the question and
   /// the answer, it may have been before or after.
-  void released(broker::JobId id, Span sent, Span delay, std::uint64_t by_hand);
+  void released(broker::JobId id, Span sent, Span delay, std::uint64_t by_hand, Span now);
   void buried(broker::JobId id, std::uint64_t by_hand);
   void touched(std::uint64_t session, broker::JobId id, Span sent);
   /// Some jobs of the world may have been made ready by hand: no job's earliest or burial counts.
@@ -89,6 +129,8 @@ class Oracle {
   std::uint64_t puts_acked_ = 0;
   std::uint64_t deliveries_ = 0;
   std::uint64_t by_hand_ = 0;
+  std::vector<std::weak_ptr<DateWatch>> watches_;
+  std::int64_t calendar_ms_ = 0;
 };
 
 /// The body of the job of `op`: its number and a padding that depends on it.

@@ -12,6 +12,24 @@ using broker::Mutation;
 using broker::Place;
 using Kind = broker::Mutation::Kind;
 
+broker::StoredJob SimDisk::Job::as_found() const {
+  broker::StoredJob found = job;
+  found.updated = updated;
+  return found;
+}
+
+/// The far job that the mutation names, rightly.
+SimDisk::Job& SimDisk::State::far_job(const Mutation& m) {
+  const auto found = jobs.find(m.job.id);
+  CARILLON_CHECK(found != jobs.end(), "job ", m.job.id, " is not there");
+  Job& stored = found->second;
+  CARILLON_CHECK(stored.job.place == Place::kFar, "job ", m.job.id, " is not far");
+  CARILLON_CHECK(stored.far_due_ms == m.far_due_ms && stored.job.record.tube == m.job.tube);
+  CARILLON_CHECK(broker::key_of(stored.job.record.extras) == broker::key_of(m.job.extras), "job ",
+                 m.job.id, " leaves its key behind");
+  return stored;
+}
+
 void SimDisk::State::apply(const broker::Batch& batch) {
   for (const Mutation& m : batch.mutations) {
     switch (m.kind) {
@@ -19,6 +37,12 @@ void SimDisk::State::apply(const broker::Batch& batch) {
         CARILLON_CHECK(m.place == Place::kNear || m.place == Place::kFar);
         CARILLON_CHECK(m.job.state != broker::JobState::kReserved);
         CARILLON_CHECK(m.job.body_size == m.body.size() && bool(m.body));
+        for (const auto& [id, other] : jobs) {
+          const std::string_view key = broker::key_of(m.job.extras);
+          CARILLON_CHECK(key.empty() || other.job.record.tube != m.job.tube ||
+                             broker::key_of(other.job.record.extras) != key,
+                         "jobs ", id, " and ", m.job.id, " both have the key ", key);
+        }
         const bool added =
             jobs.try_emplace(m.job.id, Job{{m.job, m.place, m.body}, m.job.due_ms}).second;
         CARILLON_CHECK(added, "job ", m.job.id, " is put twice");
@@ -31,12 +55,20 @@ void SimDisk::State::apply(const broker::Batch& batch) {
         CARILLON_CHECK(stored.job.place == m.place && m.place != Place::kFar);
         CARILLON_CHECK(stored.job.record.tube == m.job.tube);
         stored.job.record = m.job;
+        stored.updated = true;
+        break;
+      }
+      case Kind::kMove: {
+        Job& stored = far_job(m);
+        CARILLON_CHECK(m.place == Place::kFar);
+        stored.far_due_ms = m.job.due_ms;
+        stored.job.record = m.job;
+        stored.updated = true;
         break;
       }
       case Kind::kSettle: {
-        Job& stored = jobs.at(m.job.id);
-        CARILLON_CHECK(stored.job.place == Place::kFar, "job ", m.job.id, " is not far");
-        CARILLON_CHECK(stored.far_due_ms == m.far_due_ms);
+        Job& stored = far_job(m);
+        stored.updated = true;
         stored.job.place = Place::kSettled;
         stored.job.record = m.job;
         break;
@@ -45,7 +77,9 @@ void SimDisk::State::apply(const broker::Batch& batch) {
         const auto found = jobs.find(m.job.id);
         CARILLON_CHECK(found != jobs.end(), "job ", m.job.id, " is erased and is not there");
         CARILLON_CHECK(found->second.job.place == m.place);
-        if (m.place == Place::kFar) CARILLON_CHECK(found->second.far_due_ms == m.far_due_ms);
+        if (m.place == Place::kFar) (void)far_job(m);
+        CARILLON_CHECK(m.updated || !found->second.updated, "job ", m.job.id,
+                       " leaves an update behind");
         jobs.erase(found);
         break;
       }
@@ -81,6 +115,8 @@ bool SimStore::step() {
       apply(std::move(*commit));
     } else if (auto* fetch = std::get_if<Fetch>(&next)) {
       read(*fetch);
+    } else if (auto* find = std::get_if<FindKey>(&next)) {
+      read(*find);
     } else {
       read(std::get<Scan>(next));
     }
@@ -154,7 +190,7 @@ Result<void> SimStore::recover(broker::RecoverySink& sink) {
   for (const auto& [number, tube] : state.tubes) sink.on_tube(tube);
   for (const auto& [id, stored] : state.jobs) {
     if (stored.job.place == Place::kFar) continue;
-    broker::StoredJob job = stored.job;
+    broker::StoredJob job = stored.as_found();
     if (job.place == Place::kSettled || random_.one_in(2)) job.body = {};
     if (!keeps_far_) job.body = stored.job.body;
     sink.on_job(std::move(job));
@@ -175,6 +211,26 @@ void SimStore::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::in
   queue_.push_back(Scan{tube, from, until_ms, limit, std::move(done)});
 }
 
+void SimStore::find_key(broker::TubeNumber tube, std::string key, KeyFound done) {
+  queue_.push_back(FindKey{tube, std::move(key), std::move(done)});
+}
+
+void SimStore::read(const FindKey& find) {
+  if (failed_) {
+    find.done(Error{ErrorCode::kIo, "simulated: read error"});
+    return;
+  }
+  std::optional<broker::FarPlace> found;
+  for (const auto& [id, stored] : disk_.applied.jobs) {
+    const broker::StoredJob& job = stored.job;
+    if (job.place == Place::kFar && job.record.tube == find.tube &&
+        broker::key_of(job.record.extras) == find.key) {
+      found = broker::FarPlace{id, stored.far_due_ms, stored.updated};
+    }
+  }
+  find.done(found);
+}
+
 void SimStore::read(const Fetch& fetch) {
   if (failed_) {
     fetch.done(Error{ErrorCode::kIo, "simulated: read error"});
@@ -184,7 +240,7 @@ void SimStore::read(const Fetch& fetch) {
   if (found == disk_.applied.jobs.end()) {
     fetch.done(std::optional<broker::StoredJob>());
   } else {
-    fetch.done(std::optional<broker::StoredJob>(found->second.job));
+    fetch.done(std::optional<broker::StoredJob>(found->second.as_found()));
   }
 }
 
@@ -212,7 +268,7 @@ void SimStore::read(const Scan& scan) {
       chunk.more = true;
       break;
     }
-    chunk.jobs.push_back(stored->job);
+    chunk.jobs.push_back(stored->as_found());
     chunk.jobs.back().body = {};
   }
   scan.done(std::move(chunk));

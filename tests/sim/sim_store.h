@@ -21,6 +21,9 @@ class SimDisk {
   struct Job {
     broker::StoredJob job;
     std::int64_t far_due_ms = 0;
+    bool updated = false;
+
+    [[nodiscard]] broker::StoredJob as_found() const;
   };
   struct State {
     std::optional<broker::PartitionRecord> partition;
@@ -29,6 +32,7 @@ class SimDisk {
 
     /// Stops the program when the mutation does not fit the state: a bug of the broker.
     void apply(const broker::Batch& batch);
+    [[nodiscard]] Job& far_job(const broker::Mutation& mutation);
   };
 
   /// Loses what was applied and not synced, except a random prefix of it (the kernel may have
@@ -70,6 +74,7 @@ class SimStore final : public broker::Store {
   void fetch(broker::JobId id, Fetched done) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;
+  void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override;
 
  private:
   struct Commit {
@@ -88,9 +93,16 @@ class SimStore final : public broker::Store {
     Scanned done;
   };
 
+  struct FindKey {
+    broker::TubeNumber tube;
+    std::string key;
+    KeyFound done;
+  };
+
   void apply(Commit commit);
   void read(const Fetch& fetch);
   void read(const Scan& scan);
+  void read(const FindKey& find);
   void sync();
   void fail(broker::CommitSeq seq, const Committed& done);
 
@@ -99,7 +111,7 @@ class SimStore final : public broker::Store {
   const Faults& faults_;
   const bool keeps_far_;
   bool failed_ = false;
-  std::deque<std::variant<Commit, Fetch, Scan>> queue_;
+  std::deque<std::variant<Commit, Fetch, Scan, FindKey>> queue_;
   std::deque<Committed> waiting_;  ///< For the batches in disk_.unsynced, in order.
 };
 

@@ -23,17 +23,18 @@ namespace {
 
 constexpr const char* kTubes[] = {"default", "orders", "mail"};
 
+}  // namespace
+
 bool makes_ready_by_hand(Verb verb) {
   return verb == Verb::kKick || verb == Verb::kKickJob || verb == Verb::kReserveJob;
 }
-
-}  // namespace
 
 World::World(std::uint64_t seed, bool verbose, Lie lie)
     : random_(seed),
       verbose_(verbose),
       keeps_far_(!random_.one_in(5)),
       kicks_(random_.one_in(2)),
+      clears_(random_.one_in(4)),
       calendar_(WallTime(seconds(1'700'000'000))) {
   constexpr Span kHorizons[] = {seconds(1), seconds(10), seconds(60)};
   options_.broker.horizon = kHorizons[random_.below(3)];
@@ -61,7 +62,12 @@ void World::trace(std::uint64_t value) {
 void World::advance(Span span) {
   true_time_ += span;
   clock_->advance(span);
-  calendar_.set(calendar_.now() + span);
+  calendar_set(calendar_.now() + span);
+}
+
+void World::calendar_set(WallTime to) {
+  calendar_.set(to);
+  oracle_.calendar_reads(floor_ms(to));
 }
 
 void World::start_process() {
@@ -92,6 +98,7 @@ void World::kill_process() {
   disk_.lose_unsynced(random_);
   for (Client& client : clients_) {
     for (const auto& [slot, asked] : client.asked) {
+      note_may_go(asked);
       if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(asked.sent);
     }
     client = Client{};
@@ -109,7 +116,7 @@ void World::reboot() {
   // server had reached makes jobs early, and nothing can be done about it; one behind must do no
   // harm.
   const Span behind = random_.one_in(3) ? Span(hours(random_.below(3))) : Span::zero();
-  calendar_.set(reached_ + (true_time_ - reached_at_) - behind);
+  calendar_set(reached_ + (true_time_ - reached_at_) - behind);
 }
 
 // Until the first commit of a boot is durable, the calendar is all that the next start has.
@@ -137,6 +144,7 @@ void World::connect(Client& client) {
 void World::disconnect(Client& client) {
   say(fmt::format("session {} closes", client.session));
   for (const auto& [slot, asked] : client.asked) {
+    note_may_go(asked);
     if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(asked.sent);
   }
   oracle_.session_closed(client.session);
@@ -184,6 +192,7 @@ void World::client_step(Client& client) {
     if (random_.one_in(40)) host_->end_waiting(client.session);
     return;
   }
+  if (random_.one_in(5)) return step_beyond(client);
   Command command;
   Asked asked;
   const auto random_delay = [this]() -> Span {
@@ -206,7 +215,12 @@ void World::client_step(Client& client) {
     command.ttr = milliseconds(1 + random_.below(random_.one_in(2) ? 3'000 : 60'000));
     asked.op = next_op_++;
     command.body = broker::Body(body_of(asked.op));
-    oracle_.put_sent(asked.op, true_time_, command.delay, command.ttr);
+    if (random_.one_in(3)) add_extras(command, asked);
+    asked.deletes = command.on_conflict == broker::OnConflict::kReplace;
+    asked.tube = tube;
+    note_may_go(asked);
+    oracle_.put_sent(asked.op, true_time_, asked.date ? Span::zero() : command.delay, command.ttr);
+    oracle_.put_has(asked.op, tube, asked.key, asked.date);
   } else if (dice < 56) {
     command.verb = Verb::kReserve;
     if (!random_.one_in(4)) command.timeout = seconds(random_.below(4));
@@ -220,6 +234,9 @@ void World::client_step(Client& client) {
     command.verb = Verb::kRelease;
     command.id = any_id(client);
     command.delay = random_delay();
+    // Then nobody outside knows for how long.
+    command.use_backoff = random_.one_in(3);
+    if (command.use_backoff) command.delay = Span::zero();
     oracle_.let_go(command.id);
     forget(command.id);
   } else if (dice < 83) {
@@ -288,13 +305,22 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       throw Violation{"an error although no commit has failed"};
     }
     // It may have happened all the same.
+    note_may_go(asked);
     if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(true_time_);
     return;
   }
   switch (asked.verb) {
     case Verb::kPut:
+      if (reply.answer == Answer::kExists || reply.answer == Answer::kConflict ||
+          reply.answer == Answer::kTubeFull) {
+        if (reply.answer != Answer::kTubeFull) oracle_.shown(reply.id, asked.sent);
+        oracle_.put_refused(asked.op, true_time_);
+        break;
+      }
       if (reply.answer != Answer::kInserted) throw Violation{"a put was answered by nonsense"};
-      oracle_.put_acked(asked.op, reply.id);
+      oracle_.put_acked(asked.op, reply.id, true_time_);
+      oracle_.key_taken(asked.op, reply.count, true_time_);
+      note_all_that_may_go();
       ids_seen_.push_back(reply.id);
       ++result_.puts;
       break;
@@ -303,7 +329,10 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       if (reply.answer != Answer::kReserved) break;
       bool by_hand = asked.verb == Verb::kReserveJob;
       for (const Client& other : clients_) {
-        for (const auto& [slot, open] : other.asked) by_hand |= makes_ready_by_hand(open.verb);
+        for (const auto& [slot, open] : other.asked) {
+          by_hand |= makes_ready_by_hand(open.verb);
+          by_hand |= open.verb == Verb::kChange && open.id == reply.id;
+        }
       }
       if (by_hand) oracle_.kicked(reply.id, true_time_);
       oracle_.reserved(client.session, reply.id, reply.body.view(), true_time_, asked.sent);
@@ -312,11 +341,12 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       break;
     }
     case Verb::kDelete:
-      if (reply.answer == Answer::kDeleted) oracle_.deleted(asked.id);
+      if (reply.answer == Answer::kDeleted) oracle_.deleted(asked.id, true_time_);
       break;
     case Verb::kRelease:
       if (reply.answer == Answer::kReleased)
-        oracle_.released(asked.id, asked.sent, asked.delay, asked.by_hand_before);
+        oracle_.released(asked.id, asked.sent, asked.delay, asked.by_hand_before, true_time_);
+      if (reply.answer == Answer::kBuried) oracle_.buried(asked.id, asked.by_hand_before);
       break;
     case Verb::kBury:
       if (reply.answer == Answer::kBuried) oracle_.buried(asked.id, asked.by_hand_before);
@@ -330,7 +360,7 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       break;
     case Verb::kKick: oracle_.kicked_any(true_time_); break;
     case Verb::kKickJob: oracle_.kicked(asked.id, true_time_); break;
-    default: break;
+    default: judge_beyond(client, asked, reply); break;
   }
 }
 
@@ -365,7 +395,7 @@ void World::step() {
   } else if (dice < 976) {
     advance(milliseconds(random_.below(200'000)));
   } else if (dice < 984) {
-    calendar_.set(calendar_.now() + seconds(random_.between(-7'200, 7'200)));
+    calendar_set(calendar_.now() + seconds(random_.between(-7'200, 7'200)));
   } else if (dice < 988) {
     faults_.failing = !faults_.failing;
     say(faults_.failing ? "the disk is full" : "the disk has room again");
@@ -379,9 +409,9 @@ void World::step() {
     } else {
       advance(milliseconds(random_.below(30'000)));
       if (anchor_is_durable()) {
-        calendar_.set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
+        calendar_set(calendar_.now() + seconds(random_.between(-3'600, 3'600)));
       } else {
-        calendar_.set(reached_ + (true_time_ - reached_at_));
+        calendar_set(reached_ + (true_time_ - reached_at_));
       }
     }
     start_process();
@@ -395,6 +425,8 @@ void World::step() {
 
 void World::drain_all() {
   faults_.failing = false;
+  const WallTime last_date{milliseconds(last_date_ms_)};
+  if (calendar_.now() < last_date) calendar_set(last_date);
   const auto pump = [this] {
     for (bool busy = true; busy;) {
       busy = host_->turn();

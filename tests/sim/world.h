@@ -30,6 +30,9 @@ struct RunResult {
   std::uint64_t failures = 0;  ///< Failed commits.
 };
 
+/// Whether the verb makes jobs ready before their time.
+[[nodiscard]] bool makes_ready_by_hand(broker::Verb verb);
+
 class World {
  public:
   World(std::uint64_t seed, bool verbose, Lie lie = Lie::kNone);
@@ -47,6 +50,11 @@ class World {
     std::string tube;
     std::uint64_t deliveries_before = 0;
     std::uint64_t by_hand_before = 0;
+    std::string key;
+    bool deletes = false;  ///< Jobs of the tube, those with the key if there is one.
+    std::shared_ptr<const DateWatch> date;
+    bool whole_list = false;  ///< A list of delayed jobs from the beginning, without a filter.
+    std::size_t to = 0;       ///< Of a handing over: the client.
   };
   struct Client {
     broker::SessionId session = 0;
@@ -62,6 +70,13 @@ class World {
   [[nodiscard]] bool anchor_is_durable() const;
   void step();
   void client_step(Client& client);
+  void step_beyond(Client& client);
+  void add_extras(broker::Command& put, Asked& asked);
+  void judge_beyond(Client& client, const Asked& asked, const broker::Reply& reply);
+  [[nodiscard]] bool open_by_hand() const;
+  void note_may_go(const Asked& asked);
+  void note_all_that_may_go();
+  void calendar_set(WallTime to);
   void settle_posted();
   void advance(Span span);
   void connect(Client& client);
@@ -79,6 +94,7 @@ class World {
   const bool verbose_;
   const bool keeps_far_;
   const bool kicks_;
+  const bool clears_;
   server::PartitionHostOptions options_;
 
   Span true_time_{};
@@ -99,6 +115,7 @@ class World {
   std::vector<broker::JobId> ids_seen_;
   broker::SessionId next_session_ = 1;
   OpNumber next_op_ = 1;
+  std::int64_t last_date_ms_ = 0;  ///< The latest date that any job was given.
   RunResult result_;
 };
 

@@ -63,7 +63,7 @@ struct Job : BrokerHook {
   /// Ready: `prev` is the position in the tube's heap. Delayed, buried: neighbours in the tube's
   /// list. Reserved: neighbours in the session's list.
   std::uint32_t prev = kNil;
-  std::uint32_t next = kNil;
+  std::uint32_t next = kNil;     ///< Ready: since when (ReadyAges).
   std::uint32_t holder = kNil;   ///< Reserved: the session.
   std::uint32_t history = kNil;  ///< In the table's slab of histories; kNil while all are zero.
   std::uint32_t body_size = 0;
@@ -77,6 +77,7 @@ struct Job : BrokerHook {
   /// The stored record says buried, or delayed until a time to come: if the job becomes ready by
   /// another way than its deadline, that must be written.
   bool stored_waits : 1 = false;
+  bool has_extras : 1 = false;  ///< In the ExtrasTable.
 
   [[nodiscard]] std::int64_t deadline_ms() const noexcept {
     return static_cast<std::int64_t>(deadline());
@@ -112,6 +113,8 @@ class JobTable {
   [[nodiscard]] bool contains_index(std::uint32_t index) const noexcept {
     return jobs_.contains(index);
   }
+  /// Indexes are below this.
+  [[nodiscard]] std::uint32_t index_limit() const noexcept { return jobs_.index_limit(); }
   /// For a walk through all jobs, round and round; see Slab::next_after.
   [[nodiscard]] std::uint32_t next_after(std::uint32_t index) const noexcept {
     return jobs_.next_after(index);

@@ -59,6 +59,11 @@ class ReadyHeap {
     }
   }
   void clear() noexcept { entries_ = {}; }
+  /// Calls visit(index of a job) for each, in no particular order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const Entry& entry : entries_) visit(entry.job);
+  }
 
   /// Stops the program if the order or a position is wrong.
   void check(const JobTable& jobs) const {

@@ -30,6 +30,8 @@ enum class Blocked : std::uint8_t {
   kBody,     ///< A reserve or reserve-job that has its job, for the job's body.
   kFetch,    ///< A command that names a job by id, for that job.
   kFar,      ///< A kick or peek-delayed, for far jobs of its tube.
+  kKey,      ///< A command that names a key, for the far job that may have it.
+  kScan,     ///< A list, clear or wheel, for the walk over the jobs.
 };
 
 /// Its hook is scheduled while it waits with a timeout or holds a reservation.
@@ -46,9 +48,10 @@ struct Session : BrokerHook {
 
   Blocked blocked = Blocked::kNo;
   Verb blocked_verb = Verb::kReserve;
+  bool with_view = false;  ///< Of the reserve or reserve-job.
   Ticket ticket;
   JobId blocked_id = 0;                ///< kBody, kFetch: the job.
-  std::uint32_t blocked_tube = kNil;   ///< kFar: the tube.
+  std::uint32_t blocked_tube = kNil;   ///< kFar, kKey: the tube.
   std::int64_t give_up_ms = kNeverMs;  ///< kWaiting, kBody: when the reserve times out.
 };
 

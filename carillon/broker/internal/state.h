@@ -20,13 +20,18 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "carillon/base/random.h"
 #include "carillon/broker/broker.h"
+#include "carillon/broker/internal/extras_table.h"
 #include "carillon/broker/internal/job_table.h"
+#include "carillon/broker/internal/scan.h"
 #include "carillon/broker/internal/session.h"
 #include "carillon/broker/internal/slab.h"
 #include "carillon/broker/internal/tube.h"
@@ -55,6 +60,16 @@ class Broker::State {
   void on_fetch_failed(JobId id, WallTime now);
   void on_scanned(TubeNumber number, FarChunk chunk, WallTime now);
   void on_scan_failed(TubeNumber number, WallTime now);
+  void on_key_found(TubeNumber number, std::string_view key, std::optional<FarPlace> found,
+                    WallTime now);
+  void on_find_key_failed(TubeNumber number, std::string_view key, WallTime now);
+
+  void on_far_read(std::uint64_t scan, FarChunk chunk, WallTime now);
+  void on_far_read_failed(std::uint64_t scan, WallTime now);
+  [[nodiscard]] bool scanning() const;
+
+  void set_calendar(WallTime calendar, WallTime now);
+  [[nodiscard]] bool follows_calendar() const;
 
   void begin_recovery();
   void restore_partition(const PartitionRecord& record);
@@ -81,8 +96,7 @@ class Broker::State {
   /// Who waits for a fetch, and with which command.
   struct FetchWaiter {
     std::uint32_t session = internal::kNil;
-    Verb verb = Verb::kPeek;
-    Ticket ticket;
+    Command command;
   };
   /// A fetch in flight; at most one a job.
   struct PendingFetch {
@@ -107,9 +121,34 @@ class Broker::State {
     std::size_t mutation = 0;
     bool far = true;  ///< False once it was made near after all.
   };
+  /// A far job moved to another due time in the batch being filled.
+  struct FarMove {
+    std::uint32_t tube = internal::kNil;
+    std::int64_t due_ms = 0;
+    std::size_t mutation = 0;
+  };
+  /// Who waits for a lookup of a key in a tube; at most one lookup each is in flight.
+  struct KeyWaiter {
+    std::uint32_t session = internal::kNil;
+    Command command;
+    std::string tube;
+  };
+  struct KeyLookup {
+    std::deque<KeyWaiter> waiters;
+    /// The far job that has the key has come near or gone since it was asked for: memory knows.
+    bool known = false;
+  };
+  using TubeKey = std::pair<TubeNumber, std::string>;
   struct PutBodies {
     CommitSeq seq = 0;
     std::vector<std::uint32_t> jobs;
+  };
+
+  /// When a job of a change is due.
+  struct NewTime {
+    std::int64_t due_ms = 0;
+    std::int64_t delay_ms = 0;
+    bool has_come = false;
   };
 
   // Time and replies. (broker.cc)
@@ -125,6 +164,7 @@ class Broker::State {
   [[nodiscard]] CommitSeq needs_job(const Job& job) const;
   void reply(const Ticket& ticket, Answer answer, CommitSeq needs);
   void reply_count(const Ticket& ticket, Answer answer, std::uint64_t count, CommitSeq needs);
+  void reply_id(const Ticket& ticket, Answer answer, JobId id, CommitSeq needs);
   void reply_job(const Ticket& ticket, Answer answer, JobId id, Body body, CommitSeq needs);
   template <class Detail>
   void reply_detail(const Ticket& ticket, Detail detail, CommitSeq needs);
@@ -156,10 +196,15 @@ class Broker::State {
   void enter_delayed(Job& job, std::int64_t due_ms);
   void enter_buried(Job& job);
   void enter_reserved(Job& job, Session& session, std::int64_t deadline_ms);
+  void set_extras(Job& job, SharedExtras extras);
+  void forget_date(Job& job);
   void restart_ttr(Job& job, Session& holder);
   void leave(Job& job);
   void forget_job(Job& job);
   void give_back(Job& job);
+  void end_attempt(Job& job);
+  [[nodiscard]] bool used_up(const Job& job) const;
+  [[nodiscard]] Span backoff_of(const Job& job);
   [[nodiscard]] std::uint32_t soonest_held(Session& session);
   void set_body(Job& job, Body body);
   void drop_body(Job& job);
@@ -177,7 +222,10 @@ class Broker::State {
   void keep_bodies_within_budget(CommitSeq durable);
 
   // Commands. (broker_commands.cc)
-  void put(Command& command);
+  void put(Command& command, Session& session);
+  void insert(Command& command, std::uint64_t replaced);
+  [[nodiscard]] bool is_put_far(const Command& command) const;
+  [[nodiscard]] std::optional<Answer> refusal(const Command& command, const Tube* tube) const;
   void del(const Command& command, Session& session);
   void erase(Job& job);
   void release(const Command& command, Session& session);
@@ -187,7 +235,7 @@ class Broker::State {
   void kick_one(Job& job);
   void kick_job(const Command& command, Session& session);
   void unreserve(const Command& command, Session& session);
-  [[nodiscard]] Job* held(JobId id, const Session& session);
+  [[nodiscard]] Job* held(const Command& command, const Session& session);
   void note_ended(const Job& job, const Session& session);
 
   // Reserving. (broker_reserve.cc)
@@ -196,6 +244,7 @@ class Broker::State {
   void reserve_job(const Command& command, Session& session);
   [[nodiscard]] Job* best_ready(const Session& session);
   void grant(Job& job, Session& session);
+  void reply_reserved(const Job& job, const Session& session);
   void wait(Session& session);
   void schedule_end_of_wait(Session& session);
   void end_wait(Session& session);
@@ -211,7 +260,58 @@ class Broker::State {
   void on_expired(internal::BrokerHook& hook);
   void on_due(Job& job);
   void on_ttr_over(Job& job);
-  void note_lateness(std::int64_t due_ms);
+  void note_fired(Tube& tube, std::int64_t due_ms);
+
+  // The calendar. (broker_calendar.cc)
+  [[nodiscard]] WallTime calendar() const { return saturating_add(now_, calendar_ahead_); }
+  [[nodiscard]] std::int64_t on_calendar(std::int64_t timeline_ms) const;
+  [[nodiscard]] bool date_has_come(std::int64_t due_at_ms) const;
+  [[nodiscard]] std::int64_t due_on_timeline(std::int64_t due_at_ms) const;
+  [[nodiscard]] std::int64_t far_shift_ms(const FarJobs& far) const;
+  [[nodiscard]] DueKey far_low(const FarJobs& far) const;
+  void follow_calendar();
+
+  // Commands beyond beanstalk's on one job. (broker_job_commands.cc)
+  void get(const Command& command, Session& session);
+  void cancel(const Command& command, Session& session);
+  void change(const Command& command, Session& session);
+  void change_far(const Command& command, const StoredJob& stored, Tube& tube);
+  void change_near(const Command& command, Job& job);
+  [[nodiscard]] NewTime new_time(const Command& command) const;
+  void hand_over(const Command& command, Session& session);
+  [[nodiscard]] JobView job_view(const Job& job) const;
+  [[nodiscard]] JobView far_job_view(const JobRecord& record, const Tube& tube) const;
+  void reply_view(const Ticket& ticket, Answer answer, JobView info, Body body, CommitSeq needs);
+  void set_tube(const Command& command);
+
+  // Lists, clears, the wheel. (broker_scan.cc)
+  void begin_scan(const Command& command, Session& session);
+  [[nodiscard]] bool waits(const internal::Scan& scan) const;
+  bool turn_scans();
+  [[nodiscard]] bool step(internal::Scan& scan, std::uint32_t& places);
+  [[nodiscard]] bool read_far_of(internal::Scan& scan);
+  static void next_far_tube(internal::Scan& scan);
+  [[nodiscard]] std::int64_t far_until_ms(const ListQuery& list, const FarJobs& far) const;
+  void visit_far(internal::Scan& scan, const StoredJob& stored, Tube& tube);
+  [[nodiscard]] bool walk_container(internal::Scan& scan);
+  void visit(internal::Scan& scan, Job& job);
+  void begin_wheel(internal::Scan& scan) const;
+  void visit_for_wheel(WheelView& wheel, const Job& job) const;
+  [[nodiscard]] std::size_t position_of(std::uint64_t scan) const;
+  void end_scan(std::size_t position);
+  [[nodiscard]] JobPage make_page(internal::Scan& scan);
+  void drop_scan(std::size_t position);
+
+  // Keys. (broker_keys.cc)
+  [[nodiscard]] bool find_by_key(Command& command, Session& session);
+  void put_with_key(Command& command, Session& session);
+  [[nodiscard]] Job* near_by_key(Tube& tube, std::string_view key);
+  [[nodiscard]] bool must_look_up(const Tube& tube, std::string_view key) const;
+  void put_on_near(Command& command, Job& job);
+  void put_on_far(Command& command, Tube& tube, const FarPlace& place);
+  void look_up(Tube& tube, std::string_view key, Command&& command, Session& session);
+  void note_key_known(const Tube& tube, const SharedExtras& extras);
+  void drop_key_waiter(const Session& session);
 
   // Reads. (broker_reads.cc)
   void peek(const Command& command, Session& session);
@@ -220,7 +320,7 @@ class Broker::State {
   void peek_buried(const Command& command, Session& session);
   void show(Job& job, const Ticket& ticket, Session& session);
   [[nodiscard]] bool may_be_far(JobId id) const;
-  void fetch_for(JobId id, Verb verb, const Ticket& ticket, Session& session, bool known);
+  void fetch_for(const Command& command, Session& session, bool known);
   void resume(const FetchWaiter& waiter, JobId id, const std::optional<StoredJob>& stored);
   void resume_in_memory(const FetchWaiter& waiter, Job& job);
   void resume_far(const FetchWaiter& waiter, const StoredJob& stored);
@@ -234,12 +334,20 @@ class Broker::State {
   void drop_far_if_idle(Tube& tube);
   Job& add_from_record(Tube& tube, const JobRecord& record, Place place);
   Job& settle(Tube& tube, const JobRecord& record);
-  void erase_far(Tube& tube, const JobRecord& record);
+  void enter_settled(Job& job, JobRecord& stored);
+  void note_known(const Tube& tube, const JobRecord& record);
+  void note_in_batch(FarJobs& far, const DueKey& key);
+  void note_far_extras(Tube& tube, const JobRecord& record);
+  void erase_far(Tube& tube, const JobRecord& record, bool moved);
   void note_gone(Tube& tube, JobId id);
   [[nodiscard]] Job* find_or_near(JobId id);
   Job& make_near(FarPut& put);
+  void move_far(Tube& tube, std::int64_t from_ms, JobRecord&& record);
+  [[nodiscard]] Job* settle_moved(JobId id);
+  Job& settle_moved(JobId id, Tube& tube);
   void make_soonest_near(Tube& tube, std::int64_t until_ms, std::size_t limit);
   void find_first_in_batch(Tube& tube);
+  [[nodiscard]] std::int64_t load_at_ms(const FarJobs& far) const;
   void schedule_load(Tube& tube);
   void load(Tube& tube);
   void go_on_loading(Tube& tube);
@@ -258,18 +366,21 @@ class Broker::State {
 
   // Recovery. (broker_recovery.cc)
   void save_reservations();
+  void save_attempts();
   void drop_everything();
   void pass_ids_below(JobId limit);
   void reestablish(const SavedReservation& saved);
 
   // Invariants. (broker_check.cc)
   void check_jobs() const;
+  void check_extras() const;
   void check_tube(const Tube& tube) const;
   void check_session(const Session& session) const;
 
   const BrokerOptions options_;
   Effects& effects_;
   const std::int64_t horizon_ms_;
+  Random random_;
 
   // The last time any call was made.
   WallTime now_{};
@@ -279,7 +390,13 @@ class Broker::State {
   // Before whatever has hooks in it, so that it dies after them.
   HierarchicalWheel wheel_;
 
+  // How far the calendar is ahead of the timeline: now, and when near jobs were last brought into
+  // line with it.
+  Span calendar_ahead_{};
+  Span followed_ahead_{};
+
   internal::JobTable jobs_;
+  internal::ExtrasTable extras_;
   internal::Slab<Tube, 6> tubes_;
   internal::Slab<Session, 6> sessions_;
   internal::Slab<Watch, 6> watches_;
@@ -296,6 +413,10 @@ class Broker::State {
   std::uint64_t timeouts_ = 0;
   std::uint64_t body_bytes_ = 0;
   Lateness lateness_;
+  std::uint64_t put_count_ = 0;
+  std::uint64_t delete_count_ = 0;
+  std::uint64_t reserve_count_ = 0;
+  Histogram lateness_us_;
 
   JobId next_id_;
   JobId ids_reserved_until_ = 0;  // Ids below this may be given out without a PartitionRecord.
@@ -311,12 +432,24 @@ class Broker::State {
   // Far jobs put in this batch, by ascending id, and far or settled ones erased in it.
   std::vector<FarPut> far_puts_;
   absl::flat_hash_map<JobId, std::uint32_t> erased_from_afar_;
+  // Far jobs moved in this batch; and by key those put or moved in it.
+  absl::flat_hash_map<JobId, FarMove> far_moves_;
+  absl::flat_hash_map<TubeKey, JobId> far_keys_;
+  // Keys of jobs that came near or were erased from afar in this batch: the store need not be asked
+  // who has them, and would still name those.
+  absl::flat_hash_set<TubeKey> gone_keys_;
+  // Whether there may be a far job with a date.
+  bool far_dates_ = false;
   // Jobs put, batch by batch, whose bodies may leave memory once they are durable.
   std::vector<std::uint32_t> put_bodies_;
   std::deque<PutBodies> put_bodies_in_flight_;
   std::uint32_t body_sweep_ = internal::kNil;
 
   absl::flat_hash_map<JobId, PendingFetch> fetches_;
+  absl::flat_hash_map<TubeKey, KeyLookup> lookups_;
+  // In the order in which they take turns.
+  std::deque<std::unique_ptr<internal::Scan>> scans_;
+  std::uint64_t last_scan_ = 0;
 
   // Work left for settle_waiters().
   std::vector<std::uint32_t> tubes_to_serve_;
@@ -327,6 +460,8 @@ class Broker::State {
   // recovery, all that are to be re-established.
   std::deque<SavedReservation> ended_;
   std::vector<SavedReservation> saved_;
+  // During a recovery: how often jobs had been reserved, stored or not.
+  absl::flat_hash_map<JobId, std::uint32_t> saved_attempts_;
   // Buried jobs seen by restore_job, to be sorted.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> restored_buried_;
 };

@@ -10,13 +10,16 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "carillon/broker/command.h"
+#include "carillon/broker/histogram.h"
 #include "carillon/broker/internal/delayed_front.h"
 #include "carillon/broker/internal/job_table.h"
+#include "carillon/broker/internal/ready_ages.h"
 #include "carillon/broker/internal/ready_heap.h"
 
 namespace carillon::broker::internal {
@@ -44,6 +47,8 @@ struct FarJobs {
   BrokerHook load;
   /// Loading goes on until all due up to here are near.
   std::int64_t load_until_ms = std::numeric_limits<std::int64_t>::min();
+  /// TubeRecord::far_calendar_ms.
+  std::optional<std::int64_t> calendar_ms;
 
   // The scan in flight, if any.
   bool scanning = false;
@@ -72,6 +77,7 @@ struct Tube {
   std::uint32_t next = kNil;
 
   ReadyHeap ready;
+  ReadyAges ready_ages;
   JobList delayed;
   DelayedFront front;
   JobList buried;
@@ -98,6 +104,15 @@ struct Tube {
   std::uint64_t total_jobs = 0;
   std::uint64_t delete_count = 0;
   std::uint64_t pause_count = 0;
+  std::uint64_t fired_count = 0;
+  std::uint64_t reserve_count = 0;
+  /// Null until a job of it has fired.
+  std::unique_ptr<Histogram> lateness_us;
+
+  /// Null: none.
+  std::unique_ptr<TubeSettings> settings;
+  /// Lookups of keys under way, and whatever else needs it for a moment.
+  std::uint32_t pins = 0;
 
   /// It has a TubeRecord.
   bool stored = false;

@@ -53,6 +53,15 @@ struct StoredState {
     return found->second;
   }
 
+  void check_key(const JobRecord& record) const {
+    const std::string_view key = key_of(record.extras);
+    if (key.empty()) return;
+    for (const auto& [id, other] : jobs) {
+      CARILLON_CHECK(other.job.record.tube != record.tube || key_of(other.job.record.extras) != key,
+                     "jobs ", id, " and ", record.id, " both have the key ", key);
+    }
+  }
+
   void apply(const Batch& batch, const Mutation& mutation) {
     const JobRecord& record = mutation.job;
     switch (mutation.kind) {
@@ -61,6 +70,7 @@ struct StoredState {
         CARILLON_CHECK(tubes.contains(record.tube), "job ", record.id, " is put in no tube");
         CARILLON_CHECK(mutation.body && mutation.body.size() == record.body_size, record.id);
         CARILLON_CHECK(record.state != JobState::kReserved, record.id);
+        check_key(record);
         const bool far = mutation.place == Place::kFar;
         CARILLON_CHECK(mutation.place != Place::kSettled, record.id);
         CARILLON_CHECK(
@@ -82,12 +92,25 @@ struct StoredState {
         e.updated = true;
         return;
       }
+      case Mutation::Kind::kMove: {
+        Entry& e = entry(mutation);
+        CARILLON_CHECK(e.job.place == Place::kFar && mutation.place == Place::kFar, record.id);
+        CARILLON_CHECK(
+            e.job.record.due_ms == mutation.far_due_ms && e.job.record.tube == record.tube,
+            record.id);
+        CARILLON_CHECK(record.state == JobState::kDelayed, record.id);
+        CARILLON_CHECK(key_of(record.extras) == key_of(e.job.record.extras), record.id);
+        e.job.record = record;
+        e.updated = true;
+        return;
+      }
       case Mutation::Kind::kSettle: {
         Entry& e = entry(mutation);
         CARILLON_CHECK(e.job.place == Place::kFar, "job ", record.id, " is settled twice");
         CARILLON_CHECK(
             e.job.record.due_ms == mutation.far_due_ms && e.job.record.tube == record.tube,
             record.id);
+        CARILLON_CHECK(key_of(record.extras) == key_of(e.job.record.extras), record.id);
         e.job.record = record;
         e.job.place = Place::kSettled;
         e.updated = true;
@@ -99,10 +122,11 @@ struct StoredState {
         CARILLON_CHECK(record.tube == e.job.record.tube, record.id);
         if (mutation.place == Place::kFar) {
           CARILLON_CHECK(mutation.far_due_ms == e.job.record.due_ms, record.id);
-        } else {
-          CARILLON_CHECK(mutation.updated || !e.updated, "the update of job ", record.id,
-                         " would stay behind");
+          CARILLON_CHECK(key_of(record.extras) == key_of(e.job.record.extras), "the key of job ",
+                         record.id, " would stay behind");
         }
+        CARILLON_CHECK(mutation.updated || !e.updated, "the update of job ", record.id,
+                       " would stay behind");
         jobs.erase(record.id);
         return;
       }
@@ -161,19 +185,28 @@ class FakeStore {
   [[nodiscard]] std::optional<StoredJob> fetch(JobId id) const {
     const auto found = submitted_.jobs.find(id);
     if (found == submitted_.jobs.end()) return std::nullopt;
-    return found->second.job;
+    return as_found(found->second);
+  }
+  [[nodiscard]] std::optional<FarPlace> find_key(TubeNumber tube, const std::string& key) const {
+    for (const auto& [id, entry] : submitted_.jobs) {
+      const StoredJob& job = entry.job;
+      if (job.place == Place::kFar && job.record.tube == tube && key_of(job.record.extras) == key) {
+        return FarPlace{id, job.record.due_ms, entry.updated};
+      }
+    }
+    return std::nullopt;
   }
   [[nodiscard]] FarChunk scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                                   std::size_t limit) const {
-    std::map<std::pair<std::int64_t, JobId>, const StoredJob*> far;
+    std::map<std::pair<std::int64_t, JobId>, const StoredState::Entry*> far;
     for (const auto& [id, entry] : submitted_.jobs) {
       if (entry.job.place == Place::kFar && entry.job.record.tube == tube) {
         const std::pair key{entry.job.record.due_ms, id};
-        if (key >= std::pair{from.due_ms, from.id}) far.emplace(key, &entry.job);
+        if (key >= std::pair{from.due_ms, from.id}) far.emplace(key, &entry);
       }
     }
     FarChunk chunk;
-    for (const auto& [key, job] : far) {
+    for (const auto& [key, entry] : far) {
       if (key.first > until_ms) {
         chunk.next_due_ms = key.first;
         break;
@@ -182,7 +215,8 @@ class FakeStore {
         chunk.more = true;
         break;
       }
-      chunk.jobs.push_back({job->record, job->place, Body()});
+      chunk.jobs.push_back(as_found(*entry));
+      chunk.jobs.back().body = Body();
     }
     return chunk;
   }
@@ -195,7 +229,7 @@ class FakeStore {
     for (const auto& [number, record] : durable_.tubes) broker.restore_tube(record);
     for (const auto& [id, entry] : durable_.jobs) {
       if (entry.job.place == Place::kFar) continue;
-      StoredJob job = entry.job;
+      StoredJob job = as_found(entry);
       if (!with_bodies || job.place == Place::kSettled) job.body = Body();
       broker.restore_job(std::move(job));
     }
@@ -205,6 +239,12 @@ class FakeStore {
   [[nodiscard]] const StoredState& submitted() const { return submitted_; }
 
  private:
+  static StoredJob as_found(const StoredState::Entry& entry) {
+    StoredJob job = entry.job;
+    job.updated = entry.updated;
+    return job;
+  }
+
   void check_counts() const {
     for (const auto& [number, record] : submitted_.tubes) {
       CARILLON_CHECK(record.far_count == submitted_.far_count(number), "tube ", record.name,

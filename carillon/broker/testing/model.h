@@ -41,6 +41,8 @@ class Model {
     std::string body;
     std::optional<JobStats> job;
     std::optional<TubeStats> tube;
+    std::optional<JobView> info;
+    std::optional<JobPage> page;
     TubeNames names;
   };
 
@@ -51,6 +53,7 @@ class Model {
     std::int64_t delay_ms = 0;
     std::uint64_t bury_order = 0;
     JobHistory history;
+    JobExtras extras;
   };
   struct ModelJob {
     JobId id = 0;
@@ -65,6 +68,7 @@ class Model {
     std::uint64_t bury_order = 0;
     SessionId holder = 0;
     JobHistory history;
+    JobExtras extras;
     Stored stored;
 
     [[nodiscard]] auto ready_key() const { return std::pair{priority, id}; }
@@ -76,7 +80,7 @@ class Model {
 
   void close(SessionId session) {
     for (auto& [id, job] : jobs_) {
-      if (job.state == JobState::kReserved && job.holder == session) give_back(job);
+      if (job.state == JobState::kReserved && job.holder == session) end_attempt(job);
     }
     sessions_.erase(session);
     drop_unused_tubes();
@@ -113,6 +117,12 @@ class Model {
     handle_due();
   }
 
+  /// The calendar is set.
+  void step_calendar(Span span) {
+    calendar_ahead_ += span;
+    handle_due();
+  }
+
   /// The process is killed, all is durable, and started again.
   void restart(WallTime now) {
     sessions_.clear();
@@ -124,12 +134,15 @@ class Model {
       job.delay_ms = job.stored.delay_ms;
       job.bury_order = job.stored.bury_order;
       job.history = job.stored.history;
+      job.extras = job.stored.extras;
       job.holder = 0;
     }
     for (auto& [name, tube] : tubes_) {
       const auto [created, paused_until, pause] =
           std::tuple{tube.created, tube.paused_until_ms, tube.pause_ms};
+      const TubeSettings settings = tube.settings;
       tube = {};
+      tube.settings = settings;
       tube.created = created;
       tube.paused_until_ms = paused_until;
       tube.pause_ms = pause;
@@ -153,12 +166,15 @@ class Model {
     std::uint64_t total = 0;
     std::uint64_t deletes = 0;
     std::uint64_t pauses = 0;
+    std::uint64_t reserves = 0;
+    TubeSettings settings;
   };
   struct ModelSession {
     std::string used;
     std::set<std::string> watched;
     std::uint64_t waiting_since = 0;  // A count; 0: it does not wait.
     std::int64_t give_up_ms = kNever;
+    bool with_view = false;
   };
 
   [[nodiscard]] std::int64_t now_ms() const { return floor_ms(now_); }
@@ -190,7 +206,7 @@ class Model {
   void drop_unused_tubes() {
     std::erase_if(tubes_, [this](const auto& item) {
       const std::string& name = item.first;
-      if (name == "default") return false;
+      if (name == "default" || !item.second.settings.empty()) return false;
       for (const auto& [id, session] : sessions_) {
         if (session.used == name || session.watched.contains(name)) return false;
       }
@@ -202,7 +218,8 @@ class Model {
   void write(ModelJob& job) {
     job.stored = {job.state,      job.state == JobState::kDelayed ? job.deadline_ms : 0,
                   job.priority,   job.delay_ms,
-                  job.bury_order, job.history};
+                  job.bury_order, job.history,
+                  job.extras};
   }
   void give_back(ModelJob& job) {
     const bool stored_waits =
@@ -211,6 +228,63 @@ class Model {
     job.state = JobState::kReady;
     job.holder = 0;
     if (stored_waits) write(job);
+  }
+  [[nodiscard]] bool used_up(const ModelJob& job) const {
+    return job.extras.max_attempts > 0 && job.history.reserves >= job.extras.max_attempts;
+  }
+  static std::int64_t backoff_ms(const ModelJob& job) {
+    std::int64_t delay = job.extras.backoff_base_ms;
+    const std::int64_t cap = std::max(delay, job.extras.backoff_cap_ms);
+    for (std::uint32_t i = 1; i < job.history.reserves && delay < cap; ++i) delay *= 2;
+    return std::min(delay, cap);
+  }
+  void bury(ModelJob& job) {
+    job.state = JobState::kBuried;
+    job.holder = 0;
+    ++job.history.buries;
+    job.bury_order = ++buries_;
+    write(job);
+  }
+  void delay(ModelJob& job, std::int64_t due_ms) {
+    job.state = JobState::kDelayed;
+    job.holder = 0;
+    job.deadline_ms = due_ms;
+    job.extras.due_at_ms.reset();
+    came_due_.erase(job.id);
+  }
+  void end_attempt(ModelJob& job) {
+    if (job.extras.max_attempts == 0 && job.extras.backoff_base_ms == 0) return give_back(job);
+    if (used_up(job)) return bury(job);
+    job.state = JobState::kReady;
+    job.holder = 0;
+    if (backoff_ms(job) > 0) {
+      delay(job, after(std::chrono::milliseconds(backoff_ms(job))));
+    }
+    write(job);
+  }
+  [[nodiscard]] WallTime calendar() const { return now_ + calendar_ahead_; }
+  [[nodiscard]] bool dated(const ModelJob& job) const {
+    return job.state == JobState::kDelayed && job.extras.due_at_ms;
+  }
+  [[nodiscard]] std::int64_t on_timeline(std::int64_t due_at_ms) const {
+    return ceil_ms(WallTime(std::chrono::milliseconds(due_at_ms)) - calendar_ahead_);
+  }
+  [[nodiscard]] bool has_come(std::int64_t due_at_ms) const {
+    return calendar() >= WallTime(std::chrono::milliseconds(due_at_ms));
+  }
+  /// When a job that is delayed or reserved leaves that state.
+  [[nodiscard]] std::int64_t deadline(const ModelJob& job) const {
+    return dated(job) ? on_timeline(*job.extras.due_at_ms) : job.deadline_ms;
+  }
+  [[nodiscard]] std::uint64_t count_in(const std::string& tube) const {
+    return static_cast<std::uint64_t>(std::count_if(
+        jobs_.begin(), jobs_.end(), [&](const auto& job) { return job.second.tube == tube; }));
+  }
+  ModelJob* find_key(const std::string& tube, const std::string& key) {
+    for (auto& [id, job] : jobs_) {
+      if (!key.empty() && job.tube == tube && job.extras.key == key) return &job;
+    }
+    return nullptr;
   }
   // Whether the stored due time was reached while the job was delayed.
   [[nodiscard]] bool job_left_delay_by_time(const ModelJob& job) const {
@@ -250,7 +324,7 @@ class Model {
     ModelJob* best = nullptr;
     for (auto& [id, job] : jobs_) {
       if (job.tube == tube && job.state == JobState::kDelayed &&
-          (!best || std::pair{job.deadline_ms, id} < std::pair{best->deadline_ms, best->id})) {
+          (!best || std::pair{deadline(job), id} < std::pair{deadline(*best), best->id})) {
         best = &job;
       }
     }
@@ -272,7 +346,10 @@ class Model {
     job.holder = session;
     job.deadline_ms = after(std::chrono::milliseconds(job.ttr_ms));
     ++job.history.reserves;
-    answer(session, {Answer::kReserved, job.id, 0, job.body});
+    ++tubes_.at(job.tube).reserves;
+    Expected expected{Answer::kReserved, job.id, 0, job.body};
+    if (sessions_.at(session).with_view) expected.info = info(job);
+    answer(session, expected);
   }
 
   void serve() {
@@ -298,7 +375,7 @@ class Model {
     std::int64_t next = kNever;
     for (const auto& [id, job] : jobs_) {
       if (job.state == JobState::kDelayed || job.state == JobState::kReserved) {
-        next = std::min(next, job.deadline_ms);
+        next = std::min(next, deadline(job));
       }
     }
     for (const auto& [name, tube] : tubes_) {
@@ -313,13 +390,13 @@ class Model {
 
   void handle_due() {
     for (auto& [id, job] : jobs_) {
-      if (job.deadline_ms > now_ms()) continue;
+      if (dated(job) ? !has_come(*job.extras.due_at_ms) : job.deadline_ms > now_ms()) continue;
       if (job.state == JobState::kDelayed) {
         job.state = JobState::kReady;
         came_due_.insert(id);
       } else if (job.state == JobState::kReserved) {
         ++job.history.timeouts;
-        give_back(job);
+        end_attempt(job);
       }
     }
     for (auto& [name, tube] : tubes_) {
@@ -340,10 +417,16 @@ class Model {
   void execute(SessionId session, const Command& c, JobId id_of_put);
   void execute_on_job(SessionId session, const Command& c);
   void execute_on_tube(SessionId session, const Command& c);
+  void put(SessionId session, const Command& c, JobId id_of_put);
+  void change(SessionId session, const Command& c, ModelJob& job);
+  void release(SessionId session, const Command& c, ModelJob& job);
+  void list(SessionId session, const Command& c);
+  [[nodiscard]] JobView info(const ModelJob& job) const;
   [[nodiscard]] JobStats stats(const ModelJob& job) const;
   [[nodiscard]] TubeStats stats(const std::string& name) const;
 
   WallTime now_;
+  Span calendar_ahead_{};
   std::map<JobId, ModelJob> jobs_;
   std::map<std::string, ModelTube> tubes_;
   std::map<SessionId, ModelSession> sessions_;

@@ -38,6 +38,12 @@ class World : public Effects {
     std::int64_t until_ms = 0;
     std::size_t limit = 0;
     std::optional<FarChunk> seen;
+    std::uint64_t scan = 0;  ///< Of a list or clear; 0: of a load.
+  };
+  struct KeyAsked {
+    TubeNumber tube = 0;
+    std::string key;
+    std::optional<std::optional<FarPlace>> seen;
   };
 
   explicit World(BrokerOptions options = {}, bool manual = false)
@@ -209,6 +215,15 @@ class World : public Effects {
     pump();
   }
 
+  /// The calendar is set, forwards or back; time goes on as before.
+  void step_calendar(Span span) {
+    calendar_ahead_ += span;
+    tell_calendar();
+    pump();
+  }
+  [[nodiscard]] WallTime calendar() const { return now_ + calendar_ahead_; }
+  [[nodiscard]] std::int64_t calendar_ms() const { return floor_ms(calendar()); }
+
   // Durability, in manual mode.
 
   /// Submits the batch being filled, if there is anything in it.
@@ -236,8 +251,7 @@ class World : public Effects {
   /// recovery. finish_recovery() ends it.
   void fail_commits(std::size_t written = 0) {
     store_.fail(written);
-    fetches.clear();
-    scans.clear();
+    forget_reads();
     broker_->begin_recovery();
     for (auto& [key, held] : std::exchange(waiting_, {})) {
       Reply refusal;
@@ -254,13 +268,18 @@ class World : public Effects {
     pump();
   }
   void fail_scan(std::size_t which = 0) {
-    const TubeNumber tube = scans.at(which).tube;
+    const ScanAsked asked = scans.at(which);
     scans.erase(scans.begin() + static_cast<std::ptrdiff_t>(which));
-    broker_->on_scan_failed(tube, now_);
+    if (asked.scan != 0) {
+      broker_->on_far_read_failed(asked.scan, now_);
+    } else {
+      broker_->on_scan_failed(asked.tube, now_);
+    }
     pump();
   }
   void finish_recovery(bool with_bodies = true) {
     store_.recover(*broker_, with_bodies);
+    tell_calendar();
     broker_->finish_recovery(now_, {"boot", Span(7)});
     pump();
   }
@@ -269,8 +288,7 @@ class World : public Effects {
   /// durable, but for the first `written` batches in flight.
   void restart(Span later = {}, bool with_bodies = true, std::size_t written = 0) {
     store_.fail(written);
-    fetches.clear();
-    scans.clear();
+    forget_reads();
     waiting_.clear();
     delivered_.clear();
     observer_ = 0;
@@ -280,6 +298,7 @@ class World : public Effects {
     FakeStore fresh = std::move(store_);
     store_ = FakeStore(fresh.durable());
     store_.recover(*broker_, with_bodies);
+    tell_calendar();
     broker_->finish_recovery(now_, {"boot", Span(7)});
     pump();
   }
@@ -297,15 +316,34 @@ class World : public Effects {
     if (!asked.seen) {
       asked.seen = store_.scan_far(asked.tube, asked.from, asked.until_ms, asked.limit);
     }
-    broker_->on_scanned(asked.tube, std::move(*asked.seen), now_);
+    if (asked.scan != 0) {
+      broker_->on_far_read(asked.scan, std::move(*asked.seen), now_);
+    } else {
+      broker_->on_scanned(asked.tube, std::move(*asked.seen), now_);
+    }
+  }
+
+  void answer_key(std::size_t which = 0) {
+    KeyAsked asked = std::move(keys.at(which));
+    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(which));
+    if (!asked.seen) asked.seen = store_.find_key(asked.tube, asked.key);
+    broker_->on_key_found(asked.tube, asked.key, *asked.seen, now_);
+  }
+  void fail_key(std::size_t which = 0) {
+    const KeyAsked asked = keys.at(which);
+    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(which));
+    broker_->on_find_key_failed(asked.tube, asked.key, now_);
+    pump();
   }
 
   std::deque<FetchAsked> fetches;
   std::deque<ScanAsked> scans;
+  std::deque<KeyAsked> keys;
   /// Whether a read sees the store as it is when asked, or as it is when answered.
   bool reads_look_at_once = false;
   std::size_t fetch_count = 0;
   std::size_t scan_count = 0;
+  std::size_t key_count = 0;
 
  private:
   struct Held {
@@ -330,8 +368,29 @@ class World : public Effects {
   void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                 std::size_t limit) override {
     ++scan_count;
-    scans.push_back({tube, from, until_ms, limit, std::nullopt});
-    if (reads_look_at_once) scans.back().seen = store_.scan_far(tube, from, until_ms, limit);
+    ask_scan({tube, from, until_ms, limit, std::nullopt, 0});
+  }
+  void read_far(std::uint64_t scan, TubeNumber tube, FarCursor from, std::int64_t until_ms,
+                std::size_t limit) override {
+    ask_scan({tube, from, until_ms, limit, std::nullopt, scan});
+  }
+  void ask_scan(ScanAsked asked) {
+    if (reads_look_at_once) {
+      asked.seen = store_.scan_far(asked.tube, asked.from, asked.until_ms, asked.limit);
+    }
+    scans.push_back(std::move(asked));
+  }
+
+  void find_key(TubeNumber tube, const std::string& key) override {
+    ++key_count;
+    keys.push_back({tube, key, std::nullopt});
+    if (reads_look_at_once) keys.back().seen = store_.find_key(tube, key);
+  }
+  void tell_calendar() { broker_->set_calendar(calendar(), now_); }
+  void forget_reads() {
+    fetches.clear();
+    scans.clear();
+    keys.clear();
   }
 
   void deliver_durable() {
@@ -353,6 +412,10 @@ class World : public Effects {
         answer_fetch();
       } else if (!scans.empty()) {
         answer_scan();
+      } else if (!keys.empty()) {
+        answer_key();
+      } else if (broker_->scanning()) {
+        broker_->advance(now_, 1);
       } else if (!broker_->available() || !broker_->has_batch()) {
         break;
       }
@@ -377,6 +440,7 @@ class World : public Effects {
   const bool manual_;
   // 2026-01-01T00:00:00Z, so that times look as they will.
   WallTime now_{seconds(1'767'225'600)};
+  Span calendar_ahead_{};
   FakeStore store_;
   std::unique_ptr<Broker> broker_;
   std::unique_ptr<Batch> recycled_;

@@ -23,6 +23,7 @@ void MemoryState::apply(const Batch& batch) {
       case Mutation::Kind::kPut: put(mutation); break;
       case Mutation::Kind::kUpdate: update(mutation); break;
       case Mutation::Kind::kSettle: settle(mutation); break;
+      case Mutation::Kind::kMove: move(mutation); break;
       case Mutation::Kind::kErase: erase(mutation); break;
       case Mutation::Kind::kTube: {
         CARILLON_CHECK(mutation.detail < batch.tubes.size(), "tube detail ", mutation.detail);
@@ -56,7 +57,44 @@ void MemoryState::put(const Mutation& mutation) {
   const bool added =
       jobs_.try_emplace(job.id, Entry{job, mutation.body, mutation.place, false}).second;
   CARILLON_CHECK(added, "put of job ", job.id, ", which is stored already");
-  if (mutation.place == Place::kFar) far_[job.tube][FarKey(job.due_ms, job.id)] = job.id;
+  if (mutation.place != Place::kFar) return;
+  far_[job.tube][FarKey(job.due_ms, job.id)] = job.id;
+  add_key(job);
+}
+
+void MemoryState::add_key(const broker::JobRecord& job) {
+  const std::string_view key = broker::key_of(job.extras);
+  if (key.empty()) return;
+  const bool added = keys_.try_emplace({job.tube, std::string(key)}, job.id).second;
+  CARILLON_CHECK(added, "far job ", job.id, " has the key ", key, " of another");
+}
+
+/// Takes a job from its far place.
+MemoryState::Entry& MemoryState::leave_far(const Mutation& mutation, const char* what) {
+  const broker::JobRecord& job = mutation.job;
+  const auto found = jobs_.find(job.id);
+  CARILLON_CHECK(found != jobs_.end(), what, " of job ", job.id, ", which is not stored");
+  Entry& entry = found->second;
+  CARILLON_CHECK(entry.place == Place::kFar, what, " of job ", job.id, ", which is not far");
+  const std::size_t removed = far_[job.tube].erase(FarKey(mutation.far_due_ms, job.id));
+  CARILLON_CHECK(removed == 1, what, " of job ", job.id, ": not due at ", mutation.far_due_ms,
+                 " in tube ", job.tube);
+  const std::string_view key = broker::key_of(entry.record.extras);
+  CARILLON_CHECK(key == broker::key_of(job.extras), what, " of job ", job.id, " without its key ",
+                 key);
+  if (!key.empty()) keys_.erase({job.tube, std::string(key)});
+  return entry;
+}
+
+void MemoryState::move(const Mutation& mutation) {
+  const broker::JobRecord& job = mutation.job;
+  Entry& entry = leave_far(mutation, "move");
+  CARILLON_CHECK(job.body_size == entry.record.body_size && mutation.place == Place::kFar,
+                 "move of job ", job.id, " changes its body size or place");
+  entry.record = job;
+  entry.updated = true;
+  far_[job.tube][FarKey(job.due_ms, job.id)] = job.id;
+  add_key(job);
 }
 
 void MemoryState::update(const Mutation& mutation) {
@@ -76,15 +114,9 @@ void MemoryState::update(const Mutation& mutation) {
 void MemoryState::settle(const Mutation& mutation) {
   const broker::JobRecord& job = mutation.job;
   CARILLON_CHECK(job.state != JobState::kReserved, "job ", job.id, " stored as reserved");
-  const auto found = jobs_.find(job.id);
-  CARILLON_CHECK(found != jobs_.end(), "settle of job ", job.id, ", which is not stored");
-  Entry& entry = found->second;
-  CARILLON_CHECK(entry.place == Place::kFar, "settle of job ", job.id, ", which is not far");
+  Entry& entry = leave_far(mutation, "settle");
   CARILLON_CHECK(job.body_size == entry.record.body_size, "settle of job ", job.id,
                  " changes its body size");
-  const std::size_t removed = far_[job.tube].erase(FarKey(mutation.far_due_ms, job.id));
-  CARILLON_CHECK(removed == 1, "settle of job ", job.id, ": not due at ", mutation.far_due_ms,
-                 " in tube ", job.tube);
   entry.record = job;
   entry.place = Place::kSettled;
   entry.updated = true;
@@ -96,15 +128,8 @@ void MemoryState::erase(const Mutation& mutation) {
   CARILLON_CHECK(found != jobs_.end(), "erase of job ", id, ", which is not stored");
   const Entry& entry = found->second;
   CARILLON_CHECK(entry.place == mutation.place, "erase of job ", id, " at the wrong place");
-  if (entry.place == Place::kNear) {
-    CARILLON_CHECK(mutation.updated || !entry.updated, "erase of job ", id, " forgets its update");
-  }
-  if (entry.place == Place::kFar) {
-    const TubeNumber tube = mutation.job.tube;
-    const std::size_t removed = far_[tube].erase(FarKey(mutation.far_due_ms, id));
-    CARILLON_CHECK(removed == 1, "erase of job ", id, ": not due at ", mutation.far_due_ms,
-                   " in tube ", tube);
-  }
+  CARILLON_CHECK(mutation.updated || !entry.updated, "erase of job ", id, " forgets its update");
+  if (entry.place == Place::kFar) leave_far(mutation, "erase");
   jobs_.erase(found);
 }
 
@@ -123,7 +148,8 @@ FarChunk MemoryState::scan_far(TubeNumber tube, FarCursor from, std::int64_t unt
       chunk.more = true;
       break;
     }
-    chunk.jobs.push_back(StoredJob{jobs_.at(at->second).record, Place::kFar, {}});
+    const Entry& entry = jobs_.at(at->second);
+    chunk.jobs.push_back(StoredJob{entry.record, Place::kFar, {}, entry.updated});
   }
   return chunk;
 }
@@ -131,7 +157,16 @@ FarChunk MemoryState::scan_far(TubeNumber tube, FarCursor from, std::int64_t unt
 std::optional<StoredJob> MemoryState::find(JobId id) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return std::nullopt;
-  return StoredJob{found->second.record, found->second.place, found->second.body};
+  const Entry& entry = found->second;
+  return StoredJob{entry.record, entry.place, entry.body, entry.updated};
+}
+
+std::optional<broker::FarPlace> MemoryState::find_key(TubeNumber tube,
+                                                      const std::string& key) const {
+  const auto found = keys_.find({tube, key});
+  if (found == keys_.end()) return std::nullopt;
+  const Entry& entry = jobs_.at(found->second);
+  return broker::FarPlace{found->second, entry.record.due_ms, entry.updated};
 }
 
 void MemoryState::read_into(broker::RecoverySink& sink) const {
@@ -140,7 +175,8 @@ void MemoryState::read_into(broker::RecoverySink& sink) const {
   for (const auto& [id, entry] : jobs_) {
     if (entry.place == Place::kFar) continue;
     const bool near = entry.place == Place::kNear;
-    sink.on_job(StoredJob{entry.record, entry.place, near ? entry.body : broker::Body()});
+    sink.on_job(
+        StoredJob{entry.record, entry.place, near ? entry.body : broker::Body(), entry.updated});
   }
 }
 

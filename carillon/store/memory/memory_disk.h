@@ -11,6 +11,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "carillon/broker/store.h"
@@ -38,6 +40,8 @@ class MemoryState {
   /// Far jobs by tube, in order of (due, id).
   [[nodiscard]] broker::FarChunk scan_far(broker::TubeNumber tube, broker::FarCursor from,
                                           std::int64_t until_ms, std::size_t limit) const;
+  [[nodiscard]] std::optional<broker::FarPlace> find_key(broker::TubeNumber tube,
+                                                         const std::string& key) const;
   [[nodiscard]] std::optional<broker::StoredJob> find(broker::JobId id) const;
   void read_into(broker::RecoverySink& sink) const;
 
@@ -45,11 +49,16 @@ class MemoryState {
   void put(const broker::Mutation& mutation);
   void update(const broker::Mutation& mutation);
   void settle(const broker::Mutation& mutation);
+  void move(const broker::Mutation& mutation);
+  Entry& leave_far(const broker::Mutation& mutation, const char* what);
+  void add_key(const broker::JobRecord& job);
   void erase(const broker::Mutation& mutation);
 
   // Invariant: far_ holds exactly the jobs of jobs_ at kFar, under the due time they were put with.
   std::map<broker::JobId, Entry> jobs_;
   std::map<broker::TubeNumber, std::map<FarKey, broker::JobId>> far_;
+  // The far jobs that have a key.
+  std::map<std::pair<broker::TubeNumber, std::string>, broker::JobId> keys_;
   std::map<broker::TubeNumber, broker::TubeRecord> tubes_;
   std::optional<broker::PartitionRecord> partition_;
 };

@@ -58,6 +58,10 @@ void MemoryStore::scan_far(broker::TubeNumber tube, broker::FarCursor from, std:
   add_read({std::nullopt, PendingScan{tube, from, until_ms, limit, std::move(done)}});
 }
 
+void MemoryStore::find_key(broker::TubeNumber tube, std::string key, KeyFound done) {
+  add_read({std::nullopt, PendingKey{tube, std::move(key), std::move(done)}});
+}
+
 void MemoryStore::add_read(PendingRead read) {
   if (strike(read_fault_)) {
     read.error = std::move(read_fault_->error);
@@ -115,6 +119,12 @@ bool MemoryStore::complete_read() {
       scan->done(std::move(*read.error));
     } else {
       scan->done(state.scan_far(scan->tube, scan->from, scan->until_ms, scan->limit));
+    }
+  } else if (auto* key = std::get_if<PendingKey>(&read.what)) {
+    if (read.error) {
+      key->done(std::move(*read.error));
+    } else {
+      key->done(state.find_key(key->tube, key->key));
     }
   }
   return true;

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "carillon/broker/store.h"
@@ -46,6 +47,7 @@ class MemoryStore final : public broker::Store {
   void fetch(broker::JobId id, Fetched done) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;
+  void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override;
 
   // Completion (kManual). Commits complete in order; reads complete in order among themselves and
   // see everything submitted until then, which a real store may do as well.
@@ -95,9 +97,14 @@ class MemoryStore final : public broker::Store {
     std::size_t limit = 0;
     Scanned done;
   };
+  struct PendingKey {
+    broker::TubeNumber tube = 0;
+    std::string key;
+    KeyFound done;
+  };
   struct PendingRead {
     std::optional<Error> error;
-    std::variant<PendingFetch, PendingScan> what;
+    std::variant<PendingFetch, PendingScan, PendingKey> what;
   };
   struct Fault {
     std::uint64_t countdown = 0;

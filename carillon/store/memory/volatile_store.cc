@@ -22,4 +22,8 @@ void VolatileStore::scan_far(broker::TubeNumber /*tube*/, broker::FarCursor /*fr
   done(broker::FarChunk());
 }
 
+void VolatileStore::find_key(broker::TubeNumber /*tube*/, std::string /*key*/, KeyFound done) {
+  done(std::optional<broker::FarPlace>());
+}
+
 }  // namespace carillon::store

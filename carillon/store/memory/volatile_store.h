@@ -5,6 +5,7 @@
 /// A store that keeps nothing, for those who want speed without a disk (`carillon serve --memory`).
 
 #include <memory>
+#include <string>
 
 #include "carillon/broker/store.h"
 
@@ -26,6 +27,8 @@ class VolatileStore final : public broker::Store {
   /// Answers that there are no far jobs.
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;
+  /// Answers that there is none.
+  void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override;
 };
 
 }  // namespace carillon::store

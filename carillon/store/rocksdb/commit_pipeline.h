@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -51,9 +52,14 @@ struct ScanRequest {
   std::size_t limit = 0;
   broker::Store::Scanned done;
 };
+struct KeyRequest {
+  broker::TubeNumber tube = 0;
+  std::string key;
+  broker::Store::KeyFound done;
+};
 /// Make room: what has been erased is still on the disk. Takes a read's turn, is not answered.
 struct ReclaimRequest {};
-using ReadRequest = std::variant<FetchRequest, ScanRequest, ReclaimRequest>;
+using ReadRequest = std::variant<FetchRequest, ScanRequest, KeyRequest, ReclaimRequest>;
 
 /// What the pipeline drives.
 ///

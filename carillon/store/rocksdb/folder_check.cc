@@ -78,6 +78,7 @@ class FolderCheck {
   void check_job(PartitionIndex partition, Tubes& tubes, Family family, std::string_view key,
                  const JobRecord& job);
   void check_far_counts(PartitionIndex partition, Tubes& tubes);
+  void check_keys(PartitionIndex partition, const std::vector<FarJob>& far);
   void check_strangers();
 
   [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterator(Family family,
@@ -97,6 +98,7 @@ class FolderCheck {
   std::optional<AcknowledgedMark::Value> mark_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
+  bool has_keys_ = true;
   std::map<std::uint32_t, broker::PartitionRecord> partitions_;
   std::map<std::uint32_t, Tubes> tubes_;
   // What the record of a tube says: how many of its jobs are far, and none before when.
@@ -171,6 +173,7 @@ Result<FolderReport> FolderCheck::run() {
                      std::to_string(report_.format) + ", this build reads up to version " +
                      std::to_string(kFormatVersion)};
   }
+  if (!has_keys_ && report_.format > 1) fault(kKeys, {}, "there is no such column family");
   check_mark();
   for (std::uint32_t i = 0; i < report_.partitions; ++i) {
     check_partition(static_cast<PartitionIndex>(i));
@@ -254,9 +257,13 @@ bool FolderCheck::open() {
     fault("folder", {}, "the list of column families: " + status.ToString());
     return false;
   }
+  const auto is_there = [&names](std::string_view family) {
+    return std::find(names.begin(), names.end(), family) != names.end();
+  };
+  has_keys_ = is_there(kFamilyNames[kKeys]);  // A folder of format 1 has not.
   bool complete = true;
   for (const char* family : kFamilyNames) {
-    if (std::find(names.begin(), names.end(), family) != names.end()) continue;
+    if (is_there(family) || family == kFamilyNames[kKeys]) continue;
     fault(family, {}, "there is no such column family");
     complete = false;
   }
@@ -268,9 +275,9 @@ bool FolderCheck::open() {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   // A memtable is never flushed when the log is read without the right to write.
-  status = rocksdb::DB::OpenForReadOnly(
-      db_options, options_.folder,
-      make_families(rocks, rocksdb::NewLRUCache(rocks.block_cache_bytes)), &handles, &db);
+  auto families = make_families(rocks, rocksdb::NewLRUCache(rocks.block_cache_bytes));
+  if (!has_keys_) families.pop_back();
+  status = rocksdb::DB::OpenForReadOnly(db_options, options_.folder, families, &handles, &db);
   if (!status.ok()) {
     fault("folder", {}, "cannot be opened: " + status.ToString());
     return false;
@@ -364,6 +371,27 @@ void FolderCheck::check_partition(PartitionIndex partition) {
   const std::vector<FarJob> far = read_far(partition, tubes);
   check_jobs(partition, tubes, far);
   check_far_counts(partition, tubes);
+  if (has_keys_) check_keys(partition, far);
+}
+
+// Each key names a far job.
+void FolderCheck::check_keys(PartitionIndex partition, const std::vector<FarJob>& far) {
+  const Key begin = partition_begin(partition);
+  const Slice lower(begin.view());
+  const Key end = partition_end(partition);
+  const Slice upper(end.view());
+  const auto at = iterator(kKeys, &lower, &upper);
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    const Result<broker::FarPlace> place = decode_place(at->value().ToStringView());
+    if (!place) {
+      fault(kKeys, key, place.error().message);
+    } else if (!std::binary_search(far.begin(), far.end(), FarJob{place->id, 0, 0},
+                                   [](const FarJob& a, const FarJob& b) { return a.id < b.id; })) {
+      fault(kKeys, key, job_name(place->id) + " has this key and is not far");
+    }
+  }
+  if (!at->status().ok()) fault(kKeys, {}, "cannot be read to its end: " + at->status().ToString());
 }
 
 std::vector<FarJob> FolderCheck::read_far(PartitionIndex partition, Tubes& tubes) {
@@ -470,16 +498,16 @@ void FolderCheck::check_jobs(PartitionIndex partition, Tubes& tubes,
       put = body_of(near, kNear);
       if (cold.is_at(id)) fault(kCold, cold.key(), job_name(id) + " is in near as well");
       if (is_far) fault(kFar, near.key(), job_name(id) + " is in near as well");
-      if (counts != nullptr && updated.settled) {
-        fault(kState, state.key(), job_name(id) + " is settled, but was put near");
+      if (counts != nullptr && updated.mark != JobMark::kPut) {
+        fault(kState, state.key(), job_name(id) + " came from afar, but was put near");
       }
     } else if (cold.is_at(id)) {
       put = body_of(cold, kCold);
-      if (is_far && has_state) {
+      if (is_far && counts != nullptr && updated.mark != JobMark::kMoved) {
         fault(kState, state.key(), job_name(id) + " is far as well");
       } else if (!is_far && !has_state) {
         fault(kCold, cold.key(), job_name(id) + " is an orphan: it is neither far nor settled");
-      } else if (counts != nullptr && !updated.settled) {
+      } else if (!is_far && counts != nullptr && updated.mark != JobMark::kSettled) {
         fault(kState, state.key(), job_name(id) + " is not settled, but was put far");
       }
       if (is_far && put && next_far->body_size != put->body_size) {
@@ -545,7 +573,8 @@ void FolderCheck::check_strangers() {
   if (report_.partitions == 0 || report_.partitions > 0xFFFF) return;
   const Key end = partition_end(static_cast<PartitionIndex>(report_.partitions - 1));
   const Slice lower(end.view());
-  for (const Family family : {kNear, kState, kCold, kFar}) {
+  for (const Family family : {kNear, kState, kCold, kFar, kKeys}) {
+    if (family == kKeys && !has_keys_) continue;
     const std::unique_ptr<rocksdb::Iterator> at = iterator(family, &lower);
     for (at->SeekToFirst(); at->Valid(); at->Next()) {
       fault(family, at->key().ToStringView(), "belongs to a partition that does not exist");

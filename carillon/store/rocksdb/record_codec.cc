@@ -2,6 +2,7 @@
 #include "carillon/store/rocksdb/record_codec.h"
 
 #include <limits>
+#include <memory>
 #include <utility>
 
 namespace carillon::store {
@@ -13,7 +14,9 @@ using broker::JobState;
 using broker::PartitionRecord;
 using broker::TubeRecord;
 
-constexpr std::uint8_t kValueVersion = 1;
+// Values that have nothing new in them are written as they always were.
+constexpr std::uint8_t kFirstVersion = 1;
+constexpr std::uint8_t kValueVersion = 2;
 
 // Second byte of a job's record: state in the two low bits, then which optional fields follow.
 constexpr std::uint8_t kStateMask = 0x03;
@@ -23,6 +26,16 @@ constexpr std::uint8_t kHasDelay = 0x10;
 constexpr std::uint8_t kHasBuryOrder = 0x20;
 constexpr std::uint8_t kHasHistory = 0x40;
 constexpr std::uint8_t kReservedBits = 0x80;
+
+// Third byte of a job's record of version 2: which extras follow.
+constexpr std::uint8_t kMovedBit = 0x01;
+constexpr std::uint8_t kHasKey = 0x02;
+constexpr std::uint8_t kHasContentType = 0x04;
+constexpr std::uint8_t kHasAttempts = 0x08;
+constexpr std::uint8_t kHasBackoff = 0x10;
+constexpr std::uint8_t kJitterBit = 0x20;
+constexpr std::uint8_t kHasDate = 0x40;
+constexpr std::uint8_t kHasSchedule = 0x80;
 
 template <class Unsigned>
 char* store_big_endian(char* at, Unsigned value) noexcept {
@@ -137,12 +150,53 @@ Error malformed(std::string_view what, std::string_view value) {
   return Error{ErrorCode::kCorrupt, std::move(message)};
 }
 
-Result<void> check_version(Reader& reader, std::string_view what, std::string_view value) {
+// Which version it is.
+Result<std::uint8_t> read_version(Reader& reader, std::string_view what, std::string_view value) {
   const std::uint8_t version = reader.byte();
   if (!reader.ok()) return malformed(what, value);
-  if (version == kValueVersion) return {};
+  if (version == kFirstVersion || version == kValueVersion) return version;
   return Error{ErrorCode::kCorrupt, std::string(what) + " has version " + std::to_string(version) +
-                                        ", this build reads " + std::to_string(kValueVersion)};
+                                        ", this build reads up to " +
+                                        std::to_string(kValueVersion)};
+}
+
+std::uint8_t extras_flags(const broker::JobExtras& extras) {
+  std::uint8_t flags = 0;
+  if (!extras.key.empty()) flags |= kHasKey;
+  if (!extras.content_type.empty()) flags |= kHasContentType;
+  if (extras.max_attempts != 0) flags |= kHasAttempts;
+  if (extras.backoff_base_ms != 0 || extras.backoff_cap_ms != 0) flags |= kHasBackoff;
+  if (extras.backoff_jitter) flags |= kJitterBit;
+  if (extras.due_at_ms) flags |= kHasDate;
+  if (!extras.schedule.empty()) flags |= kHasSchedule;
+  return flags;
+}
+
+void write_extras(const broker::JobExtras& extras, std::uint8_t flags, Writer& writer) {
+  if ((flags & kHasKey) != 0) writer.bytes(extras.key);
+  if ((flags & kHasContentType) != 0) writer.bytes(extras.content_type);
+  if ((flags & kHasAttempts) != 0) writer.number(extras.max_attempts);
+  if ((flags & kHasBackoff) != 0) {
+    writer.signed_number(extras.backoff_base_ms);
+    writer.signed_number(extras.backoff_cap_ms);
+  }
+  if ((flags & kHasDate) != 0) writer.signed_number(*extras.due_at_ms);
+  if ((flags & kHasSchedule) != 0) writer.bytes(extras.schedule);
+}
+
+broker::JobExtras read_extras(std::uint8_t flags, Reader& reader) {
+  broker::JobExtras extras;
+  if ((flags & kHasKey) != 0) extras.key = std::string(reader.bytes());
+  if ((flags & kHasContentType) != 0) extras.content_type = std::string(reader.bytes());
+  if ((flags & kHasAttempts) != 0) extras.max_attempts = reader.number32();
+  if ((flags & kHasBackoff) != 0) {
+    extras.backoff_base_ms = reader.signed_number();
+    extras.backoff_cap_ms = reader.signed_number();
+  }
+  extras.backoff_jitter = (flags & kJitterBit) != 0;
+  if ((flags & kHasDate) != 0) extras.due_at_ms = reader.signed_number();
+  if ((flags & kHasSchedule) != 0) extras.schedule = std::string(reader.bytes());
+  return extras;
 }
 
 }  // namespace
@@ -180,6 +234,12 @@ Key far_key(PartitionIndex partition, broker::TubeNumber tube, std::int64_t due_
 Key far_end_key(PartitionIndex partition, broker::TubeNumber tube) noexcept {
   if (tube == std::numeric_limits<broker::TubeNumber>::max()) return partition_end(partition);
   return Key().u16(partition).u32(tube + 1);
+}
+
+std::string key_key(PartitionIndex partition, broker::TubeNumber tube, std::string_view key) {
+  std::string out(Key().u16(partition).u32(tube).view());
+  out.append(key);
+  return out;
 }
 
 Key partition_begin(PartitionIndex partition) noexcept { return Key().u16(partition); }
@@ -254,18 +314,22 @@ Result<std::uint64_t> decode_group(std::string_view value) {
   return group;
 }
 
-void encode_job(const JobRecord& record, bool settled, std::string& out) {
+void encode_job(const JobRecord& record, JobMark mark, std::string& out) {
   const bool has_history = record.history != broker::JobHistory{};
   std::uint8_t flags = static_cast<std::uint8_t>(record.state) & kStateMask;
-  if (settled) flags |= kSettledBit;
+  if (mark == JobMark::kSettled) flags |= kSettledBit;
   if (record.due_ms != 0) flags |= kHasDue;
   if (record.delay_ms != 0) flags |= kHasDelay;
   if (record.bury_order != 0) flags |= kHasBuryOrder;
   if (has_history) flags |= kHasHistory;
 
+  std::uint8_t more = mark == JobMark::kMoved ? kMovedBit : 0;
+  if (record.extras) more |= extras_flags(*record.extras);
+
   Writer writer(out);
-  writer.byte(kValueVersion);
+  writer.byte(more == 0 ? kFirstVersion : kValueVersion);
   writer.byte(flags);
+  if (more != 0) writer.byte(more);
   writer.number(record.tube);
   writer.number(record.priority);
   writer.number(record.body_size);
@@ -286,19 +350,21 @@ void encode_job(const JobRecord& record, bool settled, std::string& out) {
     writer.number(record.history.buries);
     writer.number(record.history.kicks);
   }
+  if (record.extras) write_extras(*record.extras, more, writer);
 }
 
 Result<DecodedJob> decode_job(std::string_view value, JobId id) {
   Reader reader(value);
-  if (Result<void> version = check_version(reader, "job", value); !version) {
-    return std::move(version.error());
-  }
+  const Result<std::uint8_t> version = read_version(reader, "job", value);
+  if (!version) return version.error();
   const std::uint8_t flags = reader.byte();
+  const std::uint8_t more = *version == kFirstVersion ? 0 : reader.byte();
   DecodedJob job;
   JobRecord& record = job.record;
   record.id = id;
   record.state = static_cast<JobState>(flags & kStateMask);
-  job.settled = (flags & kSettledBit) != 0;
+  if ((flags & kSettledBit) != 0) job.mark = JobMark::kSettled;
+  if ((more & kMovedBit) != 0) job.mark = JobMark::kMoved;
   record.tube = reader.number32();
   record.priority = reader.number32();
   record.body_size = reader.number32();
@@ -317,8 +383,16 @@ Result<DecodedJob> decode_job(std::string_view value, JobId id) {
     record.history.buries = reader.number32();
     record.history.kicks = reader.number32();
   }
+  if ((more & ~kMovedBit) != 0) {
+    record.extras = std::make_shared<const broker::JobExtras>(read_extras(more, reader));
+  }
   // One record, one encoding: what is there by its flag is not zero.
-  const bool canonical = ((flags & kHasDue) != 0) == (record.due_ms != 0) &&
+  const bool same_extras = !record.extras || extras_flags(*record.extras) ==
+                                                 (more & static_cast<std::uint8_t>(~kMovedBit));
+  const bool one_mark = (flags & kSettledBit) == 0 || (more & kMovedBit) == 0;
+  const bool newer = *version == kFirstVersion || more != 0;
+  const bool canonical = same_extras && one_mark && newer &&
+                         ((flags & kHasDue) != 0) == (record.due_ms != 0) &&
                          ((flags & kHasDelay) != 0) == (record.delay_ms != 0) &&
                          ((flags & kHasBuryOrder) != 0) == (record.bury_order != 0) &&
                          ((flags & kHasHistory) != 0) == (record.history != broker::JobHistory{});
@@ -346,24 +420,53 @@ Result<DecodedJob> decode_job_alone(std::string_view value, JobId id) {
   return job;
 }
 
-std::string encode_tube(const TubeRecord& record) {
+std::string encode_place(const broker::FarPlace& place) {
   std::string out;
   Writer writer(out);
   writer.byte(kValueVersion);
+  writer.number(place.id);
+  writer.signed_number(place.due_ms);
+  writer.byte(place.moved ? 1 : 0);
+  return out;
+}
+
+Result<broker::FarPlace> decode_place(std::string_view value) {
+  Reader reader(value);
+  const Result<std::uint8_t> version = read_version(reader, "place", value);
+  if (!version) return version.error();
+  broker::FarPlace place;
+  place.id = reader.number();
+  place.due_ms = reader.signed_number();
+  const std::uint8_t moved = reader.byte();
+  place.moved = moved == 1;
+  if (!reader.ended() || *version != kValueVersion || moved > 1) return malformed("place", value);
+  return place;
+}
+
+std::string encode_tube(const TubeRecord& record) {
+  std::string out;
+  Writer writer(out);
+  const bool more = !record.settings.empty() || record.far_calendar_ms;
+  writer.byte(more ? kValueVersion : kFirstVersion);
   writer.number(record.number);
   writer.bytes(record.name);
   writer.number(record.far_count);
   writer.signed_number(record.far_from_ms);
   writer.signed_number(record.paused_until_ms);
   writer.signed_number(record.pause_ms);
+  if (more) {
+    writer.number(record.settings.max_jobs);
+    writer.bytes(record.settings.document);
+    writer.byte(record.far_calendar_ms ? 1 : 0);
+    if (record.far_calendar_ms) writer.signed_number(*record.far_calendar_ms);
+  }
   return out;
 }
 
 Result<TubeRecord> decode_tube(std::string_view value) {
   Reader reader(value);
-  if (Result<void> version = check_version(reader, "tube", value); !version) {
-    return std::move(version.error());
-  }
+  const Result<std::uint8_t> version = read_version(reader, "tube", value);
+  if (!version) return version.error();
   TubeRecord record;
   record.number = reader.number32();
   record.name = std::string(reader.bytes());
@@ -371,6 +474,14 @@ Result<TubeRecord> decode_tube(std::string_view value) {
   record.far_from_ms = reader.signed_number();
   record.paused_until_ms = reader.signed_number();
   record.pause_ms = reader.signed_number();
+  if (*version != kFirstVersion) {
+    record.settings.max_jobs = reader.number();
+    record.settings.document = std::string(reader.bytes());
+    const std::uint8_t has_calendar = reader.byte();
+    if (has_calendar == 1) record.far_calendar_ms = reader.signed_number();
+    const bool nothing_new = record.settings.empty() && !record.far_calendar_ms;
+    if (has_calendar > 1 || nothing_new) return malformed("tube", value);
+  }
   if (!reader.ended()) return malformed("tube", value);
   return record;
 }
@@ -378,7 +489,7 @@ Result<TubeRecord> decode_tube(std::string_view value) {
 std::string encode_partition(const PartitionRecord& record) {
   std::string out;
   Writer writer(out);
-  writer.byte(kValueVersion);
+  writer.byte(kFirstVersion);
   writer.number(record.next_id);
   writer.number(record.next_tube);
   writer.number(record.next_bury_order);
@@ -390,9 +501,9 @@ std::string encode_partition(const PartitionRecord& record) {
 
 Result<PartitionRecord> decode_partition(std::string_view value) {
   Reader reader(value);
-  if (Result<void> version = check_version(reader, "partition", value); !version) {
-    return std::move(version.error());
-  }
+  const Result<std::uint8_t> version = read_version(reader, "partition", value);
+  if (!version) return version.error();
+  if (*version != kFirstVersion) return malformed("partition", value);
   PartitionRecord record;
   record.next_id = reader.number();
   record.next_tube = reader.number32();

@@ -47,6 +47,9 @@ class Key {
                           broker::JobId id) noexcept;
 /// far: the first key behind those of `tube`.
 [[nodiscard]] Key far_end_key(PartitionIndex partition, broker::TubeNumber tube) noexcept;
+/// keys: partition, tube, the key that a far job has.
+[[nodiscard]] std::string key_key(PartitionIndex partition, broker::TubeNumber tube,
+                                  std::string_view key);
 /// The first key of `partition`, and the first behind it, in every family whose keys begin with it.
 [[nodiscard]] Key partition_begin(PartitionIndex partition) noexcept;
 [[nodiscard]] Key partition_end(PartitionIndex partition) noexcept;
@@ -78,7 +81,7 @@ struct FormatRecord {
 };
 
 /// The version that this build writes, and the newest that it reads.
-inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kFormatVersion = 2;
 
 [[nodiscard]] std::string encode_format(const FormatRecord& record);
 /// The version can be read of every future format; a newer one is returned with partition_count 0.
@@ -87,13 +90,19 @@ Result<FormatRecord> decode_format(std::string_view value);
 [[nodiscard]] std::string encode_group(std::uint64_t group);
 Result<std::uint64_t> decode_group(std::string_view value);
 
+/// What a record of the family `state` is of; kPut in the others, but kMoved in far.
+enum class JobMark : std::uint8_t {
+  kPut,      ///< A near job.
+  kSettled,  ///< One that came from afar.
+  kMoved,    ///< One that is far, and not where it was put.
+};
+
 /// Appends a job's record without its id (the key has it). In near and cold the body follows it.
-/// `settled` tells the records of the family `state` apart.
-void encode_job(const broker::JobRecord& record, bool settled, std::string& out);
+void encode_job(const broker::JobRecord& record, JobMark mark, std::string& out);
 
 struct DecodedJob {
   broker::JobRecord record;
-  bool settled = false;
+  JobMark mark = JobMark::kPut;
   std::string_view rest;  ///< What follows the record: the body.
 };
 /// `id` is what the key says.
@@ -102,6 +111,9 @@ Result<DecodedJob> decode_job(std::string_view value, broker::JobId id);
 Result<DecodedJob> decode_job_with_body(std::string_view value, broker::JobId id);
 /// A record followed by nothing.
 Result<DecodedJob> decode_job_alone(std::string_view value, broker::JobId id);
+
+[[nodiscard]] std::string encode_place(const broker::FarPlace& place);
+Result<broker::FarPlace> decode_place(std::string_view value);
 
 [[nodiscard]] std::string encode_tube(const broker::TubeRecord& record);
 Result<broker::TubeRecord> decode_tube(std::string_view value);

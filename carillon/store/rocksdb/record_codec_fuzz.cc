@@ -13,11 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace carillon::store;
   if (size == 0) return 0;
   const std::string_view value(reinterpret_cast<const char*>(bytes) + 1, size - 1);
-  switch (bytes[0] % 6) {
+  switch (bytes[0] % 7) {
     case 0:
       if (const auto job = decode_job(value, 7)) {
         std::string again;
-        encode_job(job->record, job->settled, again);
+        encode_job(job->record, job->mark, again);
         CARILLON_CHECK(again + std::string(job->rest) == value, to_hex(value));
       }
       (void)decode_job_with_body(value, 7);
@@ -37,6 +37,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       break;
     case 4:
       if (const auto group = decode_group(value)) CARILLON_CHECK(encode_group(*group) == value);
+      break;
+    case 5:
+      if (const auto place = decode_place(value)) {
+        CARILLON_CHECK(encode_place(*place) == value, to_hex(value));
+      }
       break;
     default:
       (void)parse_job_key(value);

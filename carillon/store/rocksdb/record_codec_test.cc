@@ -21,9 +21,9 @@ using broker::TubeRecord;
 constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
-std::string encoded(const JobRecord& record, bool settled) {
+std::string encoded(const JobRecord& record, JobMark mark = JobMark::kPut) {
   std::string out;
-  encode_job(record, settled, out);
+  encode_job(record, mark, out);
   return out;
 }
 
@@ -50,6 +50,18 @@ JobRecord any_job(Random& random) {
     record.history = {static_cast<std::uint32_t>(any_number(random)), 0, 7, 0,
                       static_cast<std::uint32_t>(any_number(random))};
   }
+  if (random.one_in(2)) {
+    broker::JobExtras extras;
+    if (random.one_in(2)) extras.key = std::string(1 + random.below(200), 'k');
+    if (random.one_in(2)) extras.content_type = "text/plain";
+    if (random.one_in(2)) extras.max_attempts = static_cast<std::uint32_t>(any_number(random));
+    if (random.one_in(2)) extras.backoff_base_ms = any_time();
+    if (random.one_in(2)) extras.backoff_cap_ms = any_time();
+    extras.backoff_jitter = random.one_in(2);
+    if (random.one_in(2)) extras.due_at_ms = random.one_in(4) ? 0 : any_time();
+    if (random.one_in(3)) extras.schedule = "nightly";
+    record.extras = std::make_shared<const broker::JobExtras>(extras);
+  }
   return record;
 }
 
@@ -57,12 +69,12 @@ TEST(RecordCodec, JobsComeBackAsTheyWere) {
   Random random(11);
   for (int i = 0; i < 20'000; ++i) {
     const JobRecord record = any_job(random);
-    const bool settled = random.one_in(2);
-    const std::string bytes = encoded(record, settled);
+    const auto mark = static_cast<JobMark>(random.below(3));
+    const std::string bytes = encoded(record, mark);
     const Result<DecodedJob> decoded = decode_job_alone(bytes, record.id);
     ASSERT_TRUE(decoded) << decoded.error().message;
     EXPECT_EQ(decoded->record, record);
-    EXPECT_EQ(decoded->settled, settled);
+    EXPECT_EQ(decoded->mark, mark);
   }
 }
 
@@ -75,7 +87,7 @@ TEST(RecordCodec, ExtremesComeBackAsTheyWere) {
       record.created_ms = created;
       record.ttr_ms = kMin;
       record.delay_ms = kMax;
-      const Result<DecodedJob> decoded = decode_job_alone(encoded(record, false), 1);
+      const Result<DecodedJob> decoded = decode_job_alone(encoded(record), 1);
       ASSERT_TRUE(decoded) << due << " " << created;
       EXPECT_EQ(decoded->record, record);
     }
@@ -91,23 +103,44 @@ TEST(RecordCodec, WritesTheBytesThatTheFormatPageShows) {
   record.body_size = 5;
   record.ttr_ms = 60'000;
   record.created_ms = 1'700'000'000'000;
-  EXPECT_EQ(to_hex(encoded(record, false)), "010001800805c0a90780a0abfef962");
+  EXPECT_EQ(to_hex(encoded(record)), "010001800805c0a90780a0abfef962");
   record.state = JobState::kDelayed;
   record.due_ms = record.created_ms + 86'400'000;
   record.delay_ms = 86'400'000;
   record.bury_order = 9;
   record.history = {3, 0, 1, 0, 0};
-  EXPECT_EQ(to_hex(encoded(record, true)),
+  EXPECT_EQ(to_hex(encoded(record, JobMark::kSettled)),
             "017d01800805c0a90780a0abfef96280f0b25280f0b252090300010000");
+  record.bury_order = 0;
+  record.history = {};
+  broker::JobExtras extras;
+  extras.key = "order-17";
+  extras.content_type = "application/json";
+  extras.max_attempts = 5;
+  extras.backoff_base_ms = 1'000;
+  extras.backoff_cap_ms = 60'000;
+  extras.backoff_jitter = true;
+  extras.due_at_ms = record.due_ms;
+  record.extras = std::make_shared<const broker::JobExtras>(extras);
+  EXPECT_EQ(to_hex(encoded(record, JobMark::kMoved)),
+            "02197f01800805c0a90780a0abfef96280f0b25280f0b252086f726465722d3137106170706c6963617469"
+            "6f6e2f6a736f6e05d00fc0a9078090ded0fa62");
+  EXPECT_EQ(to_hex(key_key(1, 2, "order-17")), "0001000000026f726465722d3137");
+  EXPECT_EQ(to_hex(encode_place({0x0102, record.due_ms, true})), "0282028090ded0fa6201");
   EXPECT_EQ(to_hex(job_key(0, record.id).view()), "00000000000000000102");
   EXPECT_EQ(to_hex(encode_tube({2, "mail", 3, 4, 5, 6})), "0102046d61696c03080a0c");
-  EXPECT_EQ(to_hex(encode_format({1, 4})), "0104");
+  TubeRecord mail{2, "mail", 3, 4, 5, 6};
+  mail.settings.max_jobs = 300;
+  mail.settings.document = "{}";
+  mail.far_calendar_ms = -1;
+  EXPECT_EQ(to_hex(encode_tube(mail)), "0202046d61696c03080a0cac02027b7d0101");
+  EXPECT_EQ(to_hex(encode_format({2, 4})), "0204");
 }
 
 TEST(RecordCodec, EveryPrefixOfAJobIsMalformed) {
   Random random(3);
   for (int i = 0; i < 500; ++i) {
-    const std::string bytes = encoded(any_job(random), false);
+    const std::string bytes = encoded(any_job(random));
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       const Result<DecodedJob> decoded = decode_job(bytes.substr(0, size), 1);
       ASSERT_FALSE(decoded) << to_hex(bytes) << " cut to " << size;
@@ -119,11 +152,24 @@ TEST(RecordCodec, EveryPrefixOfAJobIsMalformed) {
 TEST(RecordCodec, RefusesWhatItWouldNotHaveWritten) {
   JobRecord record;
   record.id = 1;
-  const std::string good = encoded(record, false);
+  const std::string good = encoded(record);
   ASSERT_TRUE(decode_job_alone(good, 1));
   std::string bad = good;
+  bad[0] = 3;
+  EXPECT_NE(decode_job(bad, 1).error().message.find("version 3"), std::string::npos);
+  // Version 2 with nothing new in it; a job that is settled and far.
+  bad = good;
   bad[0] = 2;
-  EXPECT_NE(decode_job(bad, 1).error().message.find("version 2"), std::string::npos);
+  bad.insert(2, 1, '\0');
+  EXPECT_FALSE(decode_job(bad, 1));
+  bad[2] = 1;
+  EXPECT_TRUE(decode_job_alone(bad, 1));
+  bad[1] = 4;
+  EXPECT_FALSE(decode_job(bad, 1));
+  // A flag whose text is empty.
+  bad[1] = 0;
+  bad[2] = 2;
+  EXPECT_FALSE(decode_job(bad + '\0', 1));
   bad = good;
   bad[1] = 3;  // reserved
   EXPECT_FALSE(decode_job(bad, 1));
@@ -147,7 +193,7 @@ TEST(RecordCodec, ABodyMustBeAsLongAsAnnounced) {
   JobRecord record;
   record.id = 1;
   record.body_size = 3;
-  const std::string bytes = encoded(record, false);
+  const std::string bytes = encoded(record);
   const std::string with_body = bytes + "abc";
   const Result<DecodedJob> whole = decode_job_with_body(with_body, 1);
   ASSERT_TRUE(whole);
@@ -161,6 +207,9 @@ TEST(RecordCodec, TubesAndPartitionsComeBackAsTheyWere) {
       {0, "", 0, 0, 0, 0},
       {std::numeric_limits<std::uint32_t>::max(), std::string(200, '\xff'),
        std::numeric_limits<std::uint64_t>::max(), kMin, kMax, -1},
+      {1, "set", 0, 0, 0, 0, {std::numeric_limits<std::uint64_t>::max(), "{}"}, kMin},
+      {1, "limited", 0, 0, 0, 0, {1, ""}, std::nullopt},
+      {1, "dated", 1, 5, 0, 0, {}, 0},
   };
   for (const TubeRecord& tube : tubes) {
     const std::string bytes = encode_tube(tube);

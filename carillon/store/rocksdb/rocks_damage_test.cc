@@ -338,6 +338,61 @@ TEST_F(Damage, ANewerFormatIsRefusedAndNamed) {
   EXPECT_EQ(contents(folder()), before);
 }
 
+/// Makes of an open folder with nothing new in it the folder that a build of format 1 would have
+/// left: values that have nothing new are the same bytes.
+void make_version_1(const std::string& folder) {
+  tamper(folder, [](rocksdb::DB& db, std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    ASSERT_TRUE(db.Put({}, families[kMeta], format_key().view(), encode_format({1, 1})).ok());
+    ASSERT_TRUE(db.DropColumnFamily(families[kKeys]).ok());
+  });
+}
+
+TEST_F(Damage, AFolderOfFormatOneIsReadAndRaised) {
+  database_.open();
+  {
+    StoreDriver driver(database_.store());
+    Recovered empty;
+    ASSERT_TRUE(driver.recover(empty));
+    auto batch = make_batch({put(make_record(1), Place::kNear, "near")});
+    testing::add_tube(*batch, {1, "t", 1, 500, 0, 0});
+    broker::JobRecord far = make_record(2);
+    far.state = broker::JobState::kDelayed;
+    far.due_ms = 500;
+    batch->mutations.push_back(put(far, Place::kFar, "far"));
+    ASSERT_TRUE(driver.commit(std::move(batch)));
+  }
+  database_.close();
+  make_version_1(folder());
+  std::vector<std::string> said;
+  database_.options.log = [&said](LogLevel, std::string_view line) { said.emplace_back(line); };
+  for (std::size_t opening = 0; opening < 2; ++opening) {
+    database_.open();
+    StoreDriver driver(database_.store());
+    Recovered recovered;
+    ASSERT_TRUE(driver.recover(recovered));
+    ASSERT_EQ(recovered.jobs.size(), 1 + opening);
+    EXPECT_EQ(recovered.jobs[0].record.id, 1U);
+    EXPECT_EQ((*driver.fetch(2))->body.view(), "far");
+    // What is new can be stored at once.
+    if (opening == 0) {
+      broker::JobRecord keyed = make_record(3);
+      keyed.extras = testing::with_key("k");
+      ASSERT_TRUE(driver.commit(make_batch({put(keyed, Place::kNear, "x")})));
+      database_.kill();
+    } else {
+      EXPECT_EQ(recovered.jobs[1].record.extras->key, "k");
+      database_.close();
+    }
+  }
+  ASSERT_EQ(said.size(), 1U) << "raised more than once";
+  EXPECT_NE(said[0].find("had format version 1 and now has 2"), std::string::npos) << said[0];
+  tamper(folder(), [](rocksdb::DB& db, std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    std::string value;
+    ASSERT_TRUE(db.Get({}, families[kMeta], format_key().view(), &value).ok());
+    EXPECT_EQ(decode_format(value)->version, 2U);
+  });
+}
+
 TEST_F(Damage, AnotherPartitionCountIsRefusedAndNamed) {
   database_.options.partition_count = 4;
   database_.open();

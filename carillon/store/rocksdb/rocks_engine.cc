@@ -86,9 +86,31 @@ Result<void> RocksEngine::open() {
     }
     return checked;
   }
+  if (Result<void> raised = raise_format(); !raised) {
+    close_database();
+    files_->give_up_opening();
+    return raised;
+  }
   files_->keep_opening();
   mark_failed_ = false;
   on_acknowledged();
+  return {};
+}
+
+/// A folder of an older format has all that is new in this one by now, or can have it at any time:
+/// an older build must not open it any more.
+Result<void> RocksEngine::raise_format() {
+  if (format_ == kFormatVersion) return {};
+  rocksdb::WriteOptions durable;
+  durable.sync = true;
+  const rocksdb::Status status =
+      db_->Put(durable, handle(kMeta), format_key().view(),
+               encode_format({kFormatVersion, options_.partition_count}));
+  if (!status.ok()) return to_error(status, "raise the format of data folder " + options_.folder);
+  log(LogLevel::kInfo, "data folder " + options_.folder + " had format version " +
+                           std::to_string(format_) + " and now has " +
+                           std::to_string(kFormatVersion));
+  format_ = kFormatVersion;
   return {};
 }
 
@@ -181,11 +203,15 @@ Result<void> RocksEngine::check_families(bool& exists) const {
   const auto stranger = std::find_if(names.begin(), names.end(), [](const std::string& name) {
     return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) == kFamilyNames.end();
   });
-  const auto missing =
-      std::find_if(kFamilyNames.begin(), kFamilyNames.end(), [&names](const char* name) {
-        return std::find(names.begin(), names.end(), name) == names.end();
-      });
-  if (stranger == names.end() && missing == kFamilyNames.end()) return {};
+  const auto find_missing = [&names](std::uint32_t format) {
+    std::size_t family = 0;
+    for (; family < kFamilies; ++family) {
+      const bool there = std::find(names.begin(), names.end(), kFamilyNames[family]) != names.end();
+      if (!there && !may_lack(format, family)) break;
+    }
+    return family;
+  };
+  if (stranger == names.end() && find_missing(kFormatVersion) == kFamilies) return {};
 
   // Only `default` is opened, and nothing is written.
   rocksdb::DB* db = nullptr;
@@ -195,17 +221,21 @@ Result<void> RocksEngine::check_families(bool& exists) const {
   std::string value;
   status = db->Get(rocksdb::ReadOptions(), format_key().view(), &value);
   if (!status.ok() && !status.IsNotFound()) return to_error(status, "open data folder " + folder);
+  std::uint32_t version = kFormatVersion;
   if (status.ok()) {
     const Result<FormatRecord> format = decode_format(value);
     if (format && format->version > kFormatVersion) return newer_format(*format);
+    if (format) version = format->version;
   }
   if (stranger != names.end()) {
     return Error{ErrorCode::kCorrupt,
                  "data folder " + folder + " has an unknown column family " + *stranger};
   }
   if (status.IsNotFound()) return {};  // A creation that was interrupted.
+  const std::size_t missing = find_missing(version);
+  if (missing == kFamilies) return {};
   return Error{ErrorCode::kCorrupt,
-               "data folder " + folder + " has no column family " + std::string(*missing)};
+               "data folder " + folder + " has no column family " + kFamilyNames[missing]};
 }
 
 Error RocksEngine::newer_format(const FormatRecord& format) const {
@@ -289,12 +319,14 @@ Result<void> RocksEngine::check_format() {
     durable.sync = true;
     status = db_->Put(durable, handle(kMeta), format_key().view(), encode_format(mine));
     if (!status.ok()) return to_error(status, "create data folder " + folder);
+    format_ = kFormatVersion;
     return {};
   }
   if (!status.ok()) return to_error(status, "read format of data folder " + folder);
   Result<FormatRecord> format = decode_format(value);
   if (!format) return std::move(format.error()).prefixed("data folder " + folder);
   if (format->version > kFormatVersion) return newer_format(*format);
+  format_ = format->version;
   if (format->partition_count != options_.partition_count) {
     return Error{ErrorCode::kInvalidArgument,
                  "data folder " + folder + " has " + std::to_string(format->partition_count) +

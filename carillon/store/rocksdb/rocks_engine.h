@@ -82,6 +82,7 @@ class RocksEngine final : public PipelineEngine {
   // Leaves the folder as it was found.
   void take_back(const std::optional<AcknowledgedMark::Value>& mark);
   Result<void> check_format();
+  Result<void> raise_format();
 
   Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
   Result<void> load_jobs(PartitionIndex partition, broker::RecoverySink& sink);
@@ -90,8 +91,12 @@ class RocksEngine final : public PipelineEngine {
   void append(PartitionIndex partition, const broker::Batch& batch, bool puts);
   void append(PartitionIndex partition, const broker::Batch& batch,
               const broker::Mutation& mutation);
+  void append_keys(PartitionIndex partition, const broker::Batch& batch);
   Result<std::optional<broker::StoredJob>> fetch(PartitionIndex partition, broker::JobId id,
                                                  const rocksdb::Snapshot* snapshot) const;
+  Result<std::optional<broker::FarPlace>> find_key(PartitionIndex partition,
+                                                   const KeyRequest& request,
+                                                   const rocksdb::Snapshot* snapshot) const;
   Result<broker::FarChunk> scan_far(PartitionIndex partition, const ScanRequest& request) const;
 
   // kCorrupt, or with accept_loss a message in the log.
@@ -125,6 +130,8 @@ class RocksEngine final : public PipelineEngine {
   std::atomic<std::uint64_t> applied_group_{0};
   // Owned by the sync role.
   std::uint64_t synced_group_ = 0;
+  // Of the folder as it was found.
+  std::uint32_t format_ = kFormatVersion;
   bool mark_failed_ = false;
 
   // Held while the log is synced. A log whose first append has failed must not be synced: Debian's

@@ -33,6 +33,15 @@ Error corrupt(std::string_view family, std::string_view key, Error error) {
 
 Error closed() { return Error{ErrorCode::kUnavailable, "the store is closed after a failure"}; }
 
+Place place_of(JobMark mark) {
+  switch (mark) {
+    case JobMark::kPut: break;
+    case JobMark::kSettled: return Place::kSettled;
+    case JobMark::kMoved: return Place::kFar;
+  }
+  return Place::kNear;
+}
+
 std::size_t count_erases(const Batch& batch) {
   std::size_t erases = 0;
   for (const Mutation& mutation : batch.mutations) {
@@ -120,6 +129,10 @@ Result<bool> RocksEngine::apply(std::span<const PartitionBatch> group, bool may_
       append(static_cast<PartitionIndex>(part.partition), *part.batch, puts);
     }
   }
+  // A key may pass from one job to another within a batch: in the order of the mutations.
+  for (const PartitionBatch& part : group) {
+    append_keys(static_cast<PartitionIndex>(part.partition), *part.batch);
+  }
   const std::uint64_t group_number = applied_group_.load(std::memory_order_relaxed) + 1;
   Status status = batch_.Put(handle(kMeta), group_key().view(), encode_group(group_number));
   const std::size_t size = batch_.GetDataSize();
@@ -177,7 +190,7 @@ void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mut
       CARILLON_CHECK(mutation.body.size() == job.body_size, "job ", job.id, " has a body of ",
                      mutation.body.size(), " bytes but says ", job.body_size);
       value_.clear();
-      encode_job(job, false, value_);
+      encode_job(job, JobMark::kPut, value_);
       const Slice key_part(key.view());
       const Slice value_parts[] = {Slice(value_), Slice(mutation.body.view())};
       const bool near = mutation.place == Place::kNear;
@@ -190,14 +203,26 @@ void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mut
     }
     case Mutation::Kind::kUpdate:
       value_.clear();
-      encode_job(job, mutation.place == Place::kSettled, value_);
+      encode_job(job, mutation.place == Place::kSettled ? JobMark::kSettled : JobMark::kPut,
+                 value_);
       status = batch_.Put(handle(kState), key.view(), value_);
       break;
     case Mutation::Kind::kSettle:
       value_.clear();
-      encode_job(job, true, value_);
+      encode_job(job, JobMark::kSettled, value_);
       status = batch_.SingleDelete(
           handle(kFar), far_key(partition, job.tube, mutation.far_due_ms, job.id).view());
+      if (status.ok()) status = batch_.Put(handle(kState), key.view(), value_);
+      break;
+    case Mutation::Kind::kMove:
+      value_.clear();
+      encode_job(job, JobMark::kMoved, value_);
+      status = batch_.SingleDelete(
+          handle(kFar), far_key(partition, job.tube, mutation.far_due_ms, job.id).view());
+      if (status.ok()) {
+        status = batch_.Put(handle(kFar), far_key(partition, job.tube, job.due_ms, job.id).view(),
+                            value_);
+      }
       if (status.ok()) status = batch_.Put(handle(kState), key.view(), value_);
       break;
     case Mutation::Kind::kErase:
@@ -207,7 +232,8 @@ void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mut
       if (mutation.place == Place::kFar) {
         status = batch_.SingleDelete(
             handle(kFar), far_key(partition, job.tube, mutation.far_due_ms, job.id).view());
-      } else if (mutation.place == Place::kSettled || mutation.updated) {
+      }
+      if (status.ok() && (mutation.place == Place::kSettled || mutation.updated)) {
         status = batch_.Delete(handle(kState), key.view());
       }
       break;
@@ -230,6 +256,27 @@ void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mut
   CARILLON_CHECK(status.ok(), status.ToString());
 }
 
+void RocksEngine::append_keys(PartitionIndex partition, const Batch& batch) {
+  for (const Mutation& mutation : batch.mutations) {
+    const broker::JobRecord& job = mutation.job;
+    if (!job.extras || job.extras->key.empty()) continue;
+    const bool becomes_far =
+        mutation.kind == Mutation::Kind::kMove ||
+        (mutation.kind == Mutation::Kind::kPut && mutation.place == Place::kFar);
+    const bool was_far = mutation.kind == Mutation::Kind::kSettle ||
+                         (mutation.kind == Mutation::Kind::kErase && mutation.place == Place::kFar);
+    Status status;
+    if (becomes_far) {
+      const bool moved = mutation.kind == Mutation::Kind::kMove;
+      status = batch_.Put(handle(kKeys), key_key(partition, job.tube, job.extras->key),
+                          encode_place({job.id, job.due_ms, moved}));
+    } else if (was_far) {
+      status = batch_.Delete(handle(kKeys), key_key(partition, job.tube, job.extras->key));
+    }
+    CARILLON_CHECK(status.ok(), status.ToString());
+  }
+}
+
 void RocksEngine::read(std::span<const PartitionRead> group) {
   // One snapshot, so that the families are seen as of one moment.
   const rocksdb::Snapshot* snapshot = db_ ? db_->GetSnapshot() : nullptr;
@@ -246,6 +293,12 @@ void RocksEngine::read(std::span<const PartitionRead> group) {
         scan->done(scan_far(partition, *scan));
       } else {
         scan->done(closed());
+      }
+    } else if (const auto* key = std::get_if<KeyRequest>(read.request)) {
+      if (db_) {
+        key->done(find_key(partition, *key, snapshot));
+      } else {
+        key->done(closed());
       }
     } else if (db_) {
       reclaim();
@@ -291,12 +344,13 @@ Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, Jo
     if (!state) return corrupt("state", key.view(), std::move(state.error()));
     has_state = true;
     job.record = state->record;
-    job.place = state->settled ? Place::kSettled : Place::kNear;
+    job.place = place_of(state->mark);
+    job.updated = true;
   } else if (!status.IsNotFound()) {
     return to_error(status, "read job " + std::to_string(id));
   }
 
-  Family family = job.place == Place::kSettled ? kCold : kNear;
+  Family family = job.place == Place::kNear ? kNear : kCold;
   value.Reset();
   status = db_->Get(options, handle(family), key.view(), &value);
   if (status.IsNotFound() && !has_state) {
@@ -318,6 +372,20 @@ Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, Jo
   }
   job.body = Body(stored->rest);
   return std::optional<StoredJob>(std::move(job));
+}
+
+Result<std::optional<broker::FarPlace>> RocksEngine::find_key(
+    PartitionIndex partition, const KeyRequest& request, const rocksdb::Snapshot* snapshot) const {
+  ReadOptions options;
+  options.snapshot = snapshot;
+  const std::string key = key_key(partition, request.tube, request.key);
+  rocksdb::PinnableSlice value;
+  const Status status = db_->Get(options, handle(kKeys), key, &value);
+  if (status.IsNotFound()) return std::optional<broker::FarPlace>();
+  if (!status.ok()) return to_error(status, "look up a key");
+  Result<broker::FarPlace> place = decode_place(value.ToStringView());
+  if (!place) return corrupt("keys", key, std::move(place.error()));
+  return std::optional<broker::FarPlace>(*place);
 }
 
 Result<FarChunk> RocksEngine::scan_far(PartitionIndex partition, const ScanRequest& request) const {
@@ -347,7 +415,7 @@ Result<FarChunk> RocksEngine::scan_far(PartitionIndex partition, const ScanReque
     if (job->record.tube != parts->tube || job->record.due_ms != parts->due_ms) {
       return corrupt("far", key, Error{ErrorCode::kCorrupt, "key and record disagree"});
     }
-    chunk.jobs.push_back(StoredJob{job->record, Place::kFar, {}});
+    chunk.jobs.push_back(StoredJob{job->record, Place::kFar, {}, job->mark == JobMark::kMoved});
   }
   if (!at->status().ok()) return to_error(at->status(), "scan far jobs");
   return chunk;
@@ -404,21 +472,24 @@ Result<void> RocksEngine::load_jobs(PartitionIndex partition, broker::RecoverySi
     if (takes_near) {
       Result<DecodedJob> put = decode_job_with_body(near.value(), near.id());
       if (!put) return near.corrupt_here(std::move(put.error()));
-      job = StoredJob{put->record, Place::kNear, Body(put->rest)};
+      job = StoredJob{put->record, Place::kNear, Body(put->rest), false};
     }
     if (takes_state) {
       Result<DecodedJob> updated = decode_job_alone(state.value(), state.id());
       if (!updated) return state.corrupt_here(std::move(updated.error()));
       // A near job has a put to go with its update; a settled one has its body in `cold` and no
       // put.
-      if (updated->settled == takes_near ||
+      // One that was moved from one far place to another is still far.
+      const bool needs_put = updated->mark == JobMark::kPut;
+      if (needs_put != takes_near ||
           (takes_near && updated->record.body_size != job.record.body_size)) {
         return state.corrupt_here(Error{ErrorCode::kCorrupt, "the job's put does not match"});
       }
       job.record = updated->record;
-      if (updated->settled) job.place = Place::kSettled;
+      job.place = place_of(updated->mark);
+      job.updated = true;
     }
-    sink.on_job(std::move(job));
+    if (job.place != Place::kFar) sink.on_job(std::move(job));
     if (takes_near) {
       if (Result<void> moved = near.next(); !moved) return moved;
     }

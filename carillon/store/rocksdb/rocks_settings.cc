@@ -141,7 +141,7 @@ rocksdb::DBOptions make_db_options(const RocksOptions& options) {
 
 std::vector<rocksdb::ColumnFamilyDescriptor> make_families(const RocksOptions& options,
                                                            std::shared_ptr<rocksdb::Cache> cache) {
-  const std::size_t share = std::max<std::size_t>(options.memtable_bytes / 12, 64 << 10);
+  const std::size_t share = std::max<std::size_t>(options.memtable_bytes / 13, 64 << 10);
   std::array<FamilyShape, kFamilies> shapes{};
   //                    memtable   block      filter dense deletes
   shapes[kMeta] = {share, 4 << 10, false, false};
@@ -151,6 +151,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> make_families(const RocksOptions& o
   // that do not exist, and costs 12 MB for 10 million jobs.
   shapes[kCold] = {share * 4, 16 << 10, false, true};
   shapes[kFar] = {share * 2, 16 << 10, false, true};
+  // Most keys that are looked for belong to no far job.
+  shapes[kKeys] = {share, 4 << 10, true, true};
 
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (std::size_t i = 0; i < kFamilies; ++i) {

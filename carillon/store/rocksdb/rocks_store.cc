@@ -48,6 +48,9 @@ class RocksStore final : public broker::Store {
                 std::size_t limit, Scanned done) override {
     pipeline_.read(*lane_, ScanRequest{tube, from, until_ms, limit, std::move(done)});
   }
+  void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override {
+    pipeline_.read(*lane_, KeyRequest{tube, std::move(key), std::move(done)});
+  }
 
  private:
   RocksEngine& engine_;
