@@ -40,8 +40,8 @@ struct [[nodiscard]] Admission {
   /// permits of this key; exactly, rounded up to the nanosecond. kForever: never, it is for more
   /// than there can be. If the table is full, a guess. Zero if granted.
   Span retry_after{};
-  /// Permits that could be taken now, after these. Zero also if the table is full, or the request is
-  /// for more than there can be: the key is not looked at then.
+  /// Permits that could be taken now, after these. Zero also if the table is full, or if more was
+  /// asked for than there can be: the key is not looked at then.
   std::uint64_t remaining = 0;
 
   explicit operator bool() const noexcept { return granted; }

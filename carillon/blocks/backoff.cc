@@ -16,16 +16,19 @@ std::uint64_t fresh_seed() noexcept {
   return Random(counter.fetch_add(1, std::memory_order_relaxed))();
 }
 
+// As whole numbers of 1 / scale, if it is a share of `tokens`.
+std::int64_t scaled(double per_success, std::uint32_t tokens, std::int64_t scale) {
+  CARILLON_CHECK(per_success >= 0 && per_success <= tokens, "a retry budget that gives back ",
+                 per_success, " tokens a success");
+  return static_cast<std::int64_t>(per_success * static_cast<double>(scale));
+}
+
 }  // namespace
 
 RetryBudget::RetryBudget(std::uint32_t tokens, double per_success)
-    : full_(tokens * kScale),
-      per_success_(static_cast<std::int64_t>(per_success * static_cast<double>(kScale))),
-      left_(full_) {
+    : full_(tokens * kScale), per_success_(scaled(per_success, tokens, kScale)), left_(full_) {
   constexpr std::uint32_t kMostTokens = 1'000'000;
   CARILLON_CHECK(tokens >= 1 && tokens <= kMostTokens, "a retry budget of ", tokens, " tokens");
-  CARILLON_CHECK(per_success >= 0 && per_success <= tokens, "a retry budget that gives back ",
-                 per_success, " tokens a success");
 }
 
 bool RetryBudget::take() noexcept {

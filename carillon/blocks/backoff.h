@@ -41,7 +41,7 @@ enum class Jitter : std::uint8_t {
 /// Threads:  safe. Lifetime: outlives what uses it. Cost: an atomic addition.
 class RetryBudget {
  public:
-  /// Pre: tokens in [1, 1'000'000], per_success in [0, tokens].
+  /// Pre: tokens in [1, 1'000'000], per_success in [0, tokens]. Both count in thousandths.
   RetryBudget(std::uint32_t tokens, double per_success);
 
   /// Counts a failure; true if it may be retried.
@@ -64,13 +64,14 @@ struct RetryOptions {
   Span first = std::chrono::milliseconds(100);
   /// At least 1. 2 reaches a wait of 30 s after nine attempts.
   double factor = 2;
-  /// The longest wait of all.
+  /// The longest wait of all. At least `first`.
   Span most = std::chrono::seconds(30);
   Jitter jitter = Jitter::kFull;
   /// The first attempt counts. 0: no limit.
   std::uint32_t max_attempts = 5;
-  /// No attempt begins later than this after the first one; if the next would, it is over at once,
-  /// and nobody waits for nothing. Attempts are not cut short.
+  /// No attempt is planned for later than this after the first one; if the next would be, it is
+  /// over at once, and nobody waits for nothing. One that is planned begins as late after its time
+  /// as a timer fires. Attempts are not cut short.
   Span at_most = kForever;
   /// Shared with others; null: none. Must outlive what uses it.
   RetryBudget* budget = nullptr;

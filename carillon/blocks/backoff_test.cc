@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -85,6 +86,13 @@ TEST(Backoff, NonsenseStopsTheProgram) {
 
 // A server that refuses everything: the first fifty failures take what may be taken, and of those
 // one in five is a call's last.
+TEST(RetryBudget, NonsenseStopsTheProgram) {
+  for (const double share : {std::nan(""), -1.0, 1.001, std::numeric_limits<double>::infinity()}) {
+    EXPECT_DEATH(RetryBudget(1, share), "a retry budget that gives back");
+  }
+  EXPECT_DEATH(RetryBudget(0, 0), "a retry budget of 0 tokens");
+}
+
 TEST(RetryBudget, AServerThatIsDownIsNotAskedMoreAndMore) {
   RetryBudget budget(100, 0.1);
   int retries = 0;

@@ -68,7 +68,8 @@ struct PurgatoryOptions {
 ///            with no lock held; if the condition is being tried at that moment, by the thread that
 ///            does so. It may do anything but destroy the purgatory, or throw. Both are destroyed
 ///            then.
-/// Errors:    watch() may throw std::bad_alloc.
+/// Errors:    watch() may throw std::bad_alloc, and what the copy of a key or the Timer throws. The
+///            operation has ended then: `done` was called, or destroyed if nothing was watched yet.
 /// Cost:      watch: an allocation, a lock for each key, a timer. check: O(those watched under the
 ///            key), 16 under one lock. To end: O(its keys). An operation: 152 bytes and 48 a key; a
 ///            key: 72, as long as it is watched under.

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -195,6 +197,49 @@ TEST(Purgatory, KeysAreStringsToo) {
   purgatory.watch({"topic-a", "topic-b"}, seconds(1), [&] { return done; }, [](Outcome) {});
   done = true;
   EXPECT_EQ(purgatory.check(std::string_view("topic-b")), 1U);
+}
+
+// A key whose second copy, or whose hash, cannot be made.
+struct Fragile {
+  explicit Fragile(int its_number) : number(its_number) {}
+  Fragile(Fragile&&) noexcept = default;
+  Fragile(const Fragile& other) : number(other.number) {
+    if (number == 2) {
+      throw std::runtime_error("no copy");
+    }
+  }
+  friend bool operator==(const Fragile& a, const Fragile& b) { return a.number == b.number; }
+  int number;
+};
+struct FragileHash {
+  std::size_t operator()(const Fragile& key) const {
+    return key.number == 3 ? throw std::runtime_error("no hash")
+                           : static_cast<std::size_t>(key.number);
+  }
+};
+
+TEST(PurgatoryStory, WhatCannotBeWatchedLeavesNothingBehind) {
+  ManualDriver time;
+  Timer timer(time.options());
+  Purgatory<Fragile, FragileHash> purgatory(timer);
+  for (const int second : {2, 3}) {
+    std::vector<Fragile> keys;
+    keys.emplace_back(1);
+    keys.emplace_back(second);
+    const auto owned = std::make_shared<int>();
+    int answers = 0;
+    EXPECT_THROW(purgatory.watch(
+                     std::span<const Fragile>(keys), seconds(1), [owned] { return false; },
+                     [&answers, owned](Outcome outcome) {
+                       ++answers;
+                       EXPECT_EQ(outcome, Outcome::kCancelled);
+                     }),
+                 std::runtime_error);
+    EXPECT_EQ(answers, second == 2 ? 1 : 0);
+    EXPECT_EQ(owned.use_count(), 1);
+    EXPECT_EQ(purgatory.watched(), 0U);
+    EXPECT_EQ(purgatory.keys(), 0U);
+  }
 }
 
 TEST(PurgatoryDeathTest, AnOperationWithoutAKeyStopsTheProgram) {

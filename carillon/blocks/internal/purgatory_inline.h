@@ -58,8 +58,13 @@ auto Purgatory<Key, Hash, Equal>::watch(std::span<const Key> keys, Span timeout,
   CARILLON_CHECK(!keys.empty(), "an operation without a key");
   Ref ref(Waiting::make(keys.size(), std::move(condition), std::move(done)));
   // All of them before the first is linked: from then on another thread may end it.
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    ref->link(i).shard = &shard_of(internal::mix_hash(Hash{}(keys[i])));
+  try {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ref->link(i).shard = &shard_of(internal::mix_hash(Hash{}(keys[i])));
+    }
+  } catch (...) {
+    ref->drop_ref();  // That of the links.
+    throw;
   }
   ref->begin(*ref->link(0).shard);
   if (ref->attempt()) {
