@@ -65,7 +65,7 @@ struct ExpiringMapOptions {
   /// map. May use the map; must not destroy it, nor throw.
   std::function<void(const Key&, Value&, Removal)> on_removed = {};
   /// How long after its time an entry may be removed (it is not seen any more from its time on). It
-  /// is a tick of the wheel.
+  /// is a tick of the wheel. From a nanosecond to an hour; what is outside is brought inside.
   Span resolution = std::chrono::milliseconds(10);
   /// The Timer removes at most so many entries a tick of its own, then lets others run.
   std::size_t budget = 4096;
@@ -79,18 +79,19 @@ struct ExpiringMapOptions {
 ///
 /// Time:      an entry is seen until its deadline, exclusive, on the clock (the Timer's). It is
 ///            removed, and on_removed called, at most `resolution` and a tick of the Timer later if
-///            there is a Timer and no herd. Without a Timer: by put(), up to four a call, and by
-///            expire().
+///            there is a Timer and no herd. Without a Timer, or with one that is stopped or was
+///            full when there were no entries: by put(), up to four a call, and by expire().
 /// Threads:   safe. An operation holds the lock of one shard for the time of a look-up and a move
 ///            of a value.
 /// Lifetime:  owns the entries. The Timer must outlive it. The destructor waits for callbacks that
 ///            the Timer runs, and must not be called from one; it calls none itself.
 /// Callbacks: see on_removed, and with().
 /// Errors:    put() may throw std::bad_alloc, and what the key's constructor throws; nothing is
-///            changed then. A value must move without throwing.
+///            changed then. What the Timer throws when it is to remove the first entry passes
+///            through; that is in the map then. A value must move without throwing.
 /// Cost:      O(1), bounded: get, touch, erase do a look-up; put, besides, one allocation, and
 ///            removes at most four others. 88 bytes an entry, and the key, value and what the
-///            allocator adds; 30 KiB a shard.
+///            allocator adds; 30 KiB a shard; two timers of the Timer while entries may expire.
 ///
 /// Example (examples/session_cache.cc):
 ///     ExpiringMap<std::string, Session> sessions(timer, {.ttl = 30min, .touch_on_get = true});

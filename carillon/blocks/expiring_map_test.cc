@@ -203,6 +203,72 @@ TEST(ExpiringMap, CallbacksMayUseTheMap) {
 }
 
 // F21 and issue of herds: what is put together does not expire together.
+// By what is put: there is nobody else.
+TEST(ExpiringMapStory, WithATimerThatIsStoppedOrFullItDoesNotGrow) {
+  for (const bool stopped : {true, false}) {
+    ManualDriver time;
+    TimerOptions options;
+    options.max_pending = 4;
+    Timer timer(time.options(options));
+    Numbers map(timer, {.ttl = milliseconds(10)});
+    if (stopped) {
+      map.put(-1, 0);
+      timer.stop();
+    }
+    while (timer.after(hours(1000), [] {})) {
+    }
+    for (int key = 0; key < 20'000; ++key) {
+      map.put(key, key);
+      time.advance(milliseconds(1));
+    }
+    EXPECT_LT(map.size(), 2000U);
+    EXPECT_EQ(map.get(19'999), 19'999);
+  }
+}
+
+TEST(ExpiringMapStory, InATimerThatIsFullEntriesAreRemovedInTime) {
+  ManualDriver time;
+  TimerOptions options;
+  options.max_pending = 4;
+  Timer timer(time.options(options));
+  int removed = 0;
+  const auto fill = [&](int, int&, Removal) {
+    ++removed;
+    while (timer.after(hours(1000), [] {})) {
+    }
+  };
+  Numbers map(timer, {.on_removed = fill});
+  for (int key = 1; key <= 100; ++key) {
+    map.put(key, key, minutes(key));
+  }
+  const Instant start = time.now();
+  for (int key = 1; key <= 100; ++key) {
+    time.advance_to(start + minutes(key) - Span(1));
+    EXPECT_EQ(removed, key - 1);
+    time.advance_to(start + minutes(key) + milliseconds(20));
+    EXPECT_EQ(removed, key);
+  }
+}
+
+TEST(ExpiringMap, OptionsAtTheEdges) {
+  for (const Span resolution : {Span::min(), Span(0), Span(1), kForever}) {
+    SCOPED_TRACE(resolution.count());
+    ManualDriver time;
+    Timer timer(time.options());
+    Numbers map(timer, {.ttl = seconds(1), .resolution = resolution, .budget = 0, .shards = 0});
+    map.put(1, 1);
+    map.put(2, 2, kForever);
+    map.put(3, 3, kForever - Span(1));
+    map.put(4, 4, Instant::max() - time.now() - Span(1));
+    map.put(5, 5, Span(1));
+    EXPECT_FALSE(map.put(5, 5, Span::min()));
+    time.advance(seconds(1));
+    EXPECT_EQ(map.get(1), std::nullopt);
+    time.advance(hours(2));
+    EXPECT_EQ(map.size(), 3U);
+  }
+}
+
 TEST(ExpiringMapStory, SpreadLivesEndOverATenthOfTheTtl) {
   ManualDriver time;
   Timer timer(time.options());

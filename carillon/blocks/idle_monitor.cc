@@ -45,7 +45,8 @@ struct IdleMonitor::Slot : WheelHook {
 struct IdleMonitor::Core {
   Core(Timer& its_timer, const IdleMonitorOptions& options)
       : timer(its_timer),
-        resolution(std::max({options.resolution, its_timer.tick(), Span(1)})),
+        resolution(std::clamp(options.resolution, its_timer.tick(),
+                              std::max<Span>(its_timer.tick(), kCoarsest))),
         most_step(resolution.count() + resolution.count() / 4 + 2 * its_timer.tick().count()),
         unit(std::max<std::int64_t>(1, resolution.count() / 8)),
         max_items(options.max_items),
@@ -53,6 +54,7 @@ struct IdleMonitor::Core {
 
   // Some 146 years, so that sums do not overflow.
   static constexpr Span kLongest{Span::max() / 2};
+  static constexpr std::chrono::hours kCoarsest{1};
   static constexpr std::size_t kAtOnce = 64;
 
   static Span bounded(Span timeout) noexcept { return std::clamp(timeout, Span::zero(), kLongest); }
@@ -273,7 +275,9 @@ IdleMonitor::Item IdleMonitor::watch(Span timeout, UniqueFunction<void()> on_idl
     Core::place(core.wheel, *slot, core.tick_after(core.due_at(*slot)));
   }
   Item item(core_, slot.release());
-  core.ticker->wake_within(now, core.resolution);
+  if (!core.ticker->wake_within(now, core.resolution)) {
+    return {};  // Nobody would look.
+  }
   return item;
 }
 

@@ -35,7 +35,8 @@ namespace carillon {
 
 struct IdleMonitorOptions {
   /// How finely silence is measured. The monitor looks around so often while it has items, and not
-  /// at all when it has none. At least a tick of the Timer.
+  /// at all when it has none. From a tick of the Timer to an hour; what is outside is brought
+  /// inside.
   Span resolution = std::chrono::milliseconds(100);
   /// The most items; one more is refused. 0: no limit but memory.
   std::size_t max_items = 0;
@@ -55,11 +56,13 @@ struct IdleMonitorOptions {
 /// Callbacks: on the Timer's executor, one after the other: one that blocks delays the others. They
 ///            may watch, cancel and destroy any item, their own included. What they throw goes to
 ///            TimerOptions::on_exception; the others run nevertheless.
-/// Errors:    watch() answers a null item beyond max_items. May throw std::bad_alloc.
+/// Errors:    watch() answers a null item beyond max_items, and if the Timer takes no timers: it is
+///            stopped, or was full when there were no items. Once it watches, a Timer that is full
+///            does not end it. What the Timer throws, and std::bad_alloc, pass through.
 /// Cost:      touch: a load and a compare, and a store if it is the first within a resolution; no
 ///            clock is read. Below 1 ns in the cache. watch, cancel: O(1), a short lock that all
 ///            threads share. An item: 40 bytes where it is kept and 112 in the monitor, if its
-///            callback has at most 24; 3 to 6 looks a timeout.
+///            callback has at most 24; 3 to 6 looks a timeout. Two timers while there are items.
 ///
 /// Example (examples/idle_connections.cc):
 ///     IdleMonitor monitor(timer);

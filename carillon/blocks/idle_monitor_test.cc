@@ -165,6 +165,53 @@ TEST(IdleMonitor, BeyondTheLimitItRefuses) {
   EXPECT_TRUE(monitor.watch(seconds(1), [] {}));
 }
 
+TEST(IdleMonitor, WatchesInATimerThatIsFullOrRefuses) {
+  ManualDriver time;
+  TimerOptions options;
+  options.max_pending = 5;
+  Timer timer(time.options(options));
+  const auto fill = [&] {
+    while (timer.after(hours(1), [] {})) {
+    }
+  };
+  IdleMonitor monitor(timer);
+  int calls = 0;
+  const auto on_idle = [&] {
+    ++calls;
+    fill();
+  };
+  const IdleMonitor::Item first = monitor.watch(seconds(1), on_idle);
+  const IdleMonitor::Item second = monitor.watch(seconds(2), on_idle);
+  const IdleMonitor::Item third = monitor.watch(seconds(30), on_idle);
+  fill();
+  time.advance(minutes(1));
+  EXPECT_EQ(calls, 3);
+  fill();
+  const IdleMonitor::Item refused = monitor.watch(seconds(1), on_idle);
+  EXPECT_FALSE(refused);
+  EXPECT_EQ(monitor.size(), 0U);
+  time.advance(hours(1));
+  const IdleMonitor::Item later = monitor.watch(seconds(1), on_idle);
+  EXPECT_TRUE(later);
+  time.advance(seconds(2));
+  EXPECT_EQ(calls, 4);
+  timer.stop();
+  EXPECT_FALSE(monitor.watch(seconds(1), on_idle));
+}
+
+TEST(IdleMonitor, ResolutionsAtTheEdges) {
+  for (const Span resolution : {Span::min(), Span(-1), Span(0), Span(1), kForever}) {
+    SCOPED_TRACE(resolution.count());
+    ManualDriver time;
+    Timer timer(time.options());
+    IdleMonitor monitor(timer, {.resolution = resolution, .budget = 0});
+    int calls = 0;
+    const IdleMonitor::Item item = monitor.watch(seconds(1), [&] { ++calls; });
+    time.advance(resolution == kForever ? hours(4) : seconds(2));
+    EXPECT_EQ(calls, 1);
+  }
+}
+
 TEST(IdleMonitor, AnItemMayOutliveTheMonitor) {
   ManualDriver time;
   Timer timer(time.options());

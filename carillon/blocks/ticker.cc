@@ -2,6 +2,8 @@
 #include "carillon/blocks/internal/ticker.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <thread>
 
 #include "carillon/base/check.h"
@@ -12,8 +14,12 @@ namespace carillon::internal {
 struct Ticker::State : std::enable_shared_from_this<State> {
   State(Timer& its_timer, Work its_work) : timer(its_timer), work(std::move(its_work)) {}
 
+  void begin();
   void run();
-  void schedule(Instant at) CARILLON_REQUIRES(mutex);
+  // False, and there are no timers, if the Timer has refused; so also if it throws.
+  bool schedule(Instant at) CARILLON_REQUIRES(mutex);
+  TimerHandle make_timer();
+  void drop_timers() noexcept CARILLON_REQUIRES(mutex);
 
   Timer& timer;
   Work work;
@@ -21,38 +27,69 @@ struct Ticker::State : std::enable_shared_from_this<State> {
 
   Mutex mutex;
   CondVar idle;
-  TimerHandle handle CARILLON_GUARDED_BY(mutex);
+  // Both or none.
+  std::array<TimerHandle, 2> timers CARILLON_GUARDED_BY(mutex);
+  // Whose run is the next, or the one that is running.
+  std::size_t turn CARILLON_GUARDED_BY(mutex) = 0;
   bool running CARILLON_GUARDED_BY(mutex) = false;
   bool stopped CARILLON_GUARDED_BY(mutex) = false;
-  // Which run is awaited: one that was replaced may come nevertheless.
-  std::uint64_t awaited CARILLON_GUARDED_BY(mutex) = 0;
   // What wakes meanwhile have asked for.
   Instant asked CARILLON_GUARDED_BY(mutex) = Instant::max();
   std::thread::id runner CARILLON_GUARDED_BY(mutex);
 };
 
-void Ticker::State::schedule(Instant at) {
-  handle.cancel();
-  due.store(at.time_since_epoch().count(), std::memory_order_seq_cst);
-  const std::uint64_t number = ++awaited;
-  handle = timer.at(at, [self = shared_from_this(), number] {
-    {
-      const MutexLock lock(self->mutex);
-      if (self->stopped || self->running || number != self->awaited) {
-        return;
-      }
-      self->running = true;
-      self->runner = std::this_thread::get_id();
-      self->asked = Instant::max();
-      // From here on a wake is heard again: what was there before it, the work will see.
-      self->due.store(Span::max().count(), std::memory_order_seq_cst);
-    }
-    self->run();
-  });
-  if (!handle) {
-    due.store(Span::max().count(),
-              std::memory_order_seq_cst);  // Refused: the next wake tries again.
+TimerHandle Ticker::State::make_timer() {
+  return timer.every(kForever, [self = shared_from_this()] { self->begin(); }, Repeat::kFixedDelay);
+}
+
+void Ticker::State::drop_timers() noexcept {
+  due.store(Span::max().count(), std::memory_order_seq_cst);
+  for (TimerHandle& handle : timers) {
+    handle.cancel();
+    handle = {};
   }
+}
+
+bool Ticker::State::schedule(Instant at) {
+  due.store(at.time_since_epoch().count(), std::memory_order_seq_cst);
+  try {
+    RescheduleResult result = timers[turn].reschedule_at(at);
+    if (result == RescheduleResult::kRunning && running) {
+      // It has run before this run, and has not got to its end: it is held up.
+      timers[turn].cancel();
+      timers[turn] = make_timer();
+      result = timers[turn].reschedule_at(at);
+    } else if (result == RescheduleResult::kNotFound) {
+      drop_timers();
+      timers = {make_timer(), make_timer()};
+      due.store(at.time_since_epoch().count(), std::memory_order_seq_cst);
+      result = timers[turn ^ 1] ? timers[turn].reschedule_at(at) : result;
+    }
+    // Otherwise, if it is running: it has begun, and comes for the lock.
+    if (result != RescheduleResult::kNotFound) {
+      return true;
+    }
+  } catch (...) {
+    drop_timers();
+    throw;
+  }
+  drop_timers();
+  return false;
+}
+
+void Ticker::State::begin() {
+  {
+    const MutexLock lock(mutex);
+    if (stopped || running) {
+      return;
+    }
+    running = true;
+    runner = std::this_thread::get_id();
+    asked = Instant::max();
+    // From here on a wake is heard again: what was there before it, the work will see.
+    due.store(Span::max().count(), std::memory_order_seq_cst);
+  }
+  run();
 }
 
 void Ticker::State::run() {
@@ -63,15 +100,21 @@ void Ticker::State::run() {
     // In a destructor, as the work may throw: what a user's callback throws is the Timer's.
     ~Finish() {
       const MutexLock lock(state.mutex);
-      state.running = false;
-      state.runner = {};
       Instant at = state.asked;
       if (next) {
         at = std::min(at, saturating_add(state.timer.now(), *next));
       }
-      if (!state.stopped && at != Instant::max()) {
-        state.schedule(at);
+      state.turn ^= 1;
+      if (state.stopped || at == Instant::max()) {
+        state.drop_timers();
+      } else {
+        try {
+          state.schedule(at);
+        } catch (...) {  // No memory: as if refused, the next wake tries again.
+        }
       }
+      state.running = false;
+      state.runner = {};
       state.idle.notify_all();
     }
   };
@@ -85,7 +128,6 @@ Ticker::Ticker(Timer& timer, Work work)
     : state_(std::make_shared<State>(timer, std::move(work))), due_(state_->due) {}
 
 Ticker::~Ticker() {
-  TimerHandle handle;
   {
     const MutexLock lock(state_->mutex);
     state_->stopped = true;
@@ -94,21 +136,28 @@ Ticker::~Ticker() {
     while (state_->running) {
       state_->idle.wait(state_->mutex);
     }
-    handle = state_->handle;
+    state_->drop_timers();
   }
-  handle.cancel();
 }
 
-void Ticker::wake_at(Instant due) {
+bool Ticker::wake_at(Instant now, Instant due) {
   const MutexLock lock(state_->mutex);
   if (state_->stopped) {
-    return;
+    return false;
   }
   if (state_->running) {
     state_->asked = std::min(state_->asked, due);
-  } else if (due.time_since_epoch().count() < state_->due.load(std::memory_order_relaxed)) {
-    state_->schedule(due);
+    return true;
   }
+  const Instant known(Span(state_->due.load(std::memory_order_relaxed)));
+  if (due < known) {
+    return state_->schedule(due);
+  }
+  if (is_overdue(known, now) && state_->timers[state_->turn].state() == TimerState::kNotFound) {
+    state_->drop_timers();
+    return false;
+  }
+  return true;
 }
 
 }  // namespace carillon::internal

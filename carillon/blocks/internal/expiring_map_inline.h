@@ -10,7 +10,7 @@ namespace carillon {
 template <class Key, class Value, class Hash, class Equal>
 ExpiringMap<Key, Value, Hash, Equal>::ExpiringMap(Timer* timer, Options options)
     : options_([&] {
-        options.resolution = std::max(options.resolution, Span(1));
+        options.resolution = std::clamp(options.resolution, Span(1), Span(std::chrono::hours(1)));
         options.budget = std::max<std::size_t>(options.budget, 1);
         return std::move(options);
       }()),
@@ -65,7 +65,7 @@ bool ExpiringMap<Key, Value, Hash, Equal>::put(KeyView<Key> key, Value value, Sp
   Instant due;
   {
     const internal::SpinLockHold hold(shard.lock);
-    if (timer_ == nullptr) {
+    if (ticker_ == nullptr || !ticker_->will_run()) {
       expire_some(shard, now, kPerPut, removed);
     }
     Node* node = find(shard.table, hash, key);

@@ -2,6 +2,11 @@
 #pragma once
 
 // Work that a block has a Timer do now and then: when it said so, or earlier when asked.
+//
+// From when it is first woken until the work says that it need not be woken again it has two timers
+// in the Timer: periodic ones, as these keep their place while they run. One is for the next run.
+// The other is put off for ever; it is for the run after that, since a timer that runs cannot be
+// put off. So a Timer that is full (TimerOptions::max_pending) does not end work that has begun.
 
 #include <atomic>
 #include <memory>
@@ -27,17 +32,25 @@ class Ticker {
   Ticker& operator=(const Ticker&) = delete;
 
   // Has the work run `delay` from now at the latest, by the Timer's clock, of which `now` is a
-  // reading. A load, if it will anyway.
-  void wake_within(Instant now, Span delay) {
+  // reading. A load, if it will anyway. False if the Timer has refused: it is full, or stopped.
+  // What the Timer throws passes through; it can be tried again then.
+  bool wake_within(Instant now, Span delay) {
     const Instant due = saturating_add(now, delay);
-    if (due.time_since_epoch().count() < due_.load(std::memory_order_seq_cst)) {
-      wake_at(due);
-    }
+    const Instant known(Span(due_.load(std::memory_order_seq_cst)));
+    return (due >= known && !is_overdue(known, now)) || wake_at(now, due);
+  }
+  // Will the work run, as far as is known now? False also while it runs.
+  [[nodiscard]] bool will_run() const noexcept {
+    return due_.load(std::memory_order_relaxed) != Span::max().count();
   }
 
  private:
   struct State;
-  void wake_at(Instant due);
+  bool wake_at(Instant now, Instant due);
+  // Then the Timer may have been stopped.
+  [[nodiscard]] static bool is_overdue(Instant due, Instant now) noexcept {
+    return now > saturating_add(due, std::chrono::seconds(1));
+  }
 
   std::shared_ptr<State> state_;
   // When it will run; the end of time if it will not, or is running. Of State.
