@@ -44,6 +44,18 @@ struct IdleMonitorOptions {
   std::size_t budget = 2048;
 };
 
+namespace internal {
+
+// Stores `now` unless that or something later is there: a thread that was held up between reading
+// the time and storing it must not take back what others have noted since.
+inline void note_touch(std::atomic<std::int64_t>& touched, std::int64_t now) noexcept {
+  std::int64_t known = touched.load(std::memory_order_relaxed);
+  while (known < now && !touched.compare_exchange_weak(known, now, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace internal
+
 /// Watches items, each with a timeout of its own.
 ///
 /// Time:      the callback begins when the item has not been touched for its timeout: never before,
@@ -59,8 +71,8 @@ struct IdleMonitorOptions {
 /// Errors:    watch() answers a null item beyond max_items, and if the Timer takes no timers: it is
 ///            stopped, or was full when there were no items. Once it watches, a Timer that is full
 ///            does not end it. What the Timer throws, and std::bad_alloc, pass through.
-/// Cost:      touch: a load and a compare, and a store if it is the first within a resolution; no
-///            clock is read. Below 1 ns in the cache. watch, cancel: O(1), a short lock that all
+/// Cost:      touch: a load and a compare, and an exchange if it is the first within a resolution;
+///            no clock is read. Below 1 ns in the cache. watch, cancel: O(1), a short lock that all
 ///            threads share. An item: 40 bytes where it is kept and 112 in the monitor, if its
 ///            callback has at most 24; 3 to 6 looks a timeout. Two timers while there are items.
 ///
@@ -111,10 +123,7 @@ class [[nodiscard]] IdleMonitor::Item {
   /// It is not silent.
   void touch() noexcept {
     if (touched_ != nullptr) {
-      const std::int64_t now = time_->load(std::memory_order_relaxed);
-      if (touched_->load(std::memory_order_relaxed) != now) {
-        touched_->store(now, std::memory_order_relaxed);
-      }
+      internal::note_touch(*touched_, time_->load(std::memory_order_relaxed));
     }
   }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -59,6 +61,15 @@ TEST(IdleMonitor, ATouchedItemIsNotIdle) {
   }
   EXPECT_GE(m.time.now() - last, seconds(1));
   EXPECT_LE(m.time.now() - last, seconds(1) + kLatest);
+}
+
+TEST(IdleMonitor, ATouchThatWasHeldUpTakesNoLaterOneBack) {
+  std::atomic<std::int64_t> touched{0};
+  internal::note_touch(touched, 50);
+  internal::note_touch(touched, 20);  // Has read the time before.
+  EXPECT_EQ(touched, 50);
+  internal::note_touch(touched, 51);
+  EXPECT_EQ(touched, 51);
 }
 
 TEST(IdleMonitor, EachItemHasATimeoutOfItsOwn) {
