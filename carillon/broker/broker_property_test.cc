@@ -103,6 +103,10 @@ class Trial {
   }
 
   void step_calendar() {
+    // Who waits is served by near jobs before the far ones have been read, whatever their priority.
+    for (const SessionId session : sessions_) {
+      if (model_.waits(session)) return;
+    }
     const Span span = milliseconds(random_.between(-30'000, 30'000) / 10 * 10);
     log("step calendar", static_cast<std::uint64_t>(span.count()));
     stepped_ = true;
@@ -202,6 +206,8 @@ class Trial {
     c.with_body = random_.one_in(2);
     c.use_backoff = random_.one_in(3);
     c.to = sessions_[random_.below(sessions_.size())];
+    // It would be told of the margin of that job a tick later than by itself.
+    if (model_.waits(c.to)) c.to = 0;
     if (random_.one_in(4)) c.attempt = static_cast<std::uint32_t>(random_.between(1, 2));
     if (c.verb == Verb::kUnreserve) c.attempt = 0;
     if (c.verb == Verb::kPut && random_.one_in(2)) {

@@ -65,7 +65,10 @@ JobStats Broker::State::far_job_stats(const JobRecord& record, const Tube& tube)
   stats.age_ms = std::max<std::int64_t>(0, now_ms_ - record.created_ms);
   stats.delay_ms = record.delay_ms;
   stats.ttr_ms = record.ttr_ms;
-  stats.time_left_ms = std::max<std::int64_t>(0, record.due_ms - now_ms_);
+  // Where the calendar stands now, not where it stood when the job was put.
+  const bool dated = record.extras && record.extras->due_at_ms;
+  const std::int64_t due_ms = dated ? due_on_timeline(*record.extras->due_at_ms) : record.due_ms;
+  stats.time_left_ms = std::max<std::int64_t>(0, due_ms - now_ms_);
   stats.history = record.history;
   return stats;
 }
@@ -94,10 +97,6 @@ JobView Broker::State::far_job_view(const JobRecord& record, const Tube& tube) c
   info.created_at_ms = on_calendar(record.created_ms);
   const bool dated = record.extras && record.extras->due_at_ms;
   info.due_at_ms = dated ? *record.extras->due_at_ms : on_calendar(record.due_ms);
-  if (dated) {
-    const std::int64_t left_ms = due_on_timeline(*info.due_at_ms) - now_ms_;
-    info.stats.time_left_ms = std::max<std::int64_t>(0, left_ms);
-  }
   return info;
 }
 

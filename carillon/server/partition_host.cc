@@ -249,7 +249,7 @@ std::optional<Instant> PartitionHost::next_wake() const {
   return wake;
 }
 
-/// Tells the broker where the calendar stands to the timeline.
+/// Tells the broker where the calendar stands to the timeline: before all that may find a date come.
 void PartitionHost::look_at_calendar() {
   // The calendar first: if this thread is held up between the two, the calendar seems to be behind
   // by that, which makes nobody early. To be behind by a millisecond that is looked at again.
@@ -397,6 +397,7 @@ void PartitionHost::fetch(broker::JobId id) {
         auto shared = std::make_shared<Result<std::optional<broker::StoredJob>>>(std::move(result));
         run_here_or_post([this, id, generation, shared] {
           if (generation != generation_) return;
+          look_at_calendar();
           if (*shared) {
             broker_->on_fetched(id, std::move(**shared), now());
           } else {
@@ -436,6 +437,7 @@ void PartitionHost::scan_store(broker::TubeNumber tube, broker::FarCursor from,
                      auto shared = std::make_shared<Result<broker::FarChunk>>(std::move(result));
                      run_here_or_post([this, generation, shared, done, failed] {
                        if (generation != generation_) return;
+                       look_at_calendar();
                        if (*shared) {
                          done(std::move(**shared));
                        } else {
@@ -457,6 +459,7 @@ void PartitionHost::find_key(broker::TubeNumber tube, const std::string& key) {
        generation = generation_](const Result<std::optional<broker::FarPlace>>& result) {
         run_here_or_post([this, tube, key, generation, result] {
           if (generation != generation_) return;
+          look_at_calendar();
           if (result) {
             broker_->on_key_found(tube, key, *result, now());
           } else {

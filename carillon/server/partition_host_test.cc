@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -325,6 +326,57 @@ TEST(PartitionHost, CancellingAGrantedReserveGivesTheJobBackBeforeTheNextReserve
   hosted.cancel_reserve(1, waiting);
   hosted.settle();
   EXPECT_EQ(hosted.host->broker().stats().jobs.reserved, 2U);
+}
+
+broker::SharedExtras with_date(WallTime due_at) {
+  broker::JobExtras extras;
+  extras.due_at_ms = floor_ms(due_at);
+  return std::make_shared<const broker::JobExtras>(extras);
+}
+
+TEST(PartitionHost, AStepOfTheCalendarIsNoticedThoughNothingElseHappens) {
+  Hosted hosted;
+  hosted.connect(1);
+  EXPECT_FALSE(hosted.host->next_wake()) << "no date is pending, and it looks at the calendar";
+  Command put;
+  put.verb = Verb::kPut;
+  put.ticket = {1, ++hosted.slot};
+  put.tube = "default";
+  put.ttr = seconds(60);
+  put.body = broker::Body("x");
+  // Set back since the last turn: the date is an hour from now.
+  hosted.calendar.set(hosted.calendar.now() - std::chrono::hours(1));
+  put.extras = with_date(hosted.calendar.now() + std::chrono::hours(1));
+  hosted.host->submit(std::move(put));
+  hosted.settle();
+  const auto reserve = hosted.ask(1, Verb::kReserve);
+  hosted.settle();
+  hosted.answers[1].clear();
+  hosted.calendar.set(hosted.calendar.now() + std::chrono::hours(1));
+  for (int turns = 0; hosted.answers[1].empty(); ++turns) {
+    ASSERT_LT(turns, 5);
+    const auto wake = hosted.host->next_wake();
+    ASSERT_TRUE(wake && *wake <= hosted.clock.now() + seconds(1)) << "it would sleep on";
+    hosted.clock.advance_to(std::max(*wake, hosted.clock.now()));
+    hosted.settle();
+  }
+  EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(reserve, Answer::kReserved)));
+  EXPECT_LE(hosted.clock.now(), Instant(seconds(102)));
+}
+
+TEST(PartitionHost, CountsTheTimeOfCommitsAndTheSizeOfBatches) {
+  Hosted hosted;
+  hosted.connect(1);
+  const auto before = hosted.host->stats();
+  for (int i = 0; i < 5; ++i) hosted.ask(1, Verb::kPut);
+  hosted.host->turn();
+  hosted.clock.advance(milliseconds(3));
+  hosted.settle();
+  const PartitionHostStats& after = hosted.host->stats();
+  EXPECT_EQ(after.commit_us.count, before.commit_us.count + 1);
+  EXPECT_EQ(after.commit_us.sum, before.commit_us.sum + 3'000);
+  EXPECT_EQ(after.batch_mutations.count, before.batch_mutations.count + 1);
+  EXPECT_GE(after.batch_mutations.sum, before.batch_mutations.sum + 5);
 }
 
 TEST(PartitionHost, NothingToDoIsNothingToWakeFor) {

@@ -179,7 +179,7 @@ TEST_F(CheckedFolder, ABodyOfAnotherSizeIsNamed) {
   JobRecord job = make_record(1);
   job.body_size = 4;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kNear, job_key(0, 1).view(), value + "one");
   expect_fault("near", job_key(0, 1).view(), "job 1: job announces a body of 4 bytes, has 3");
 }
@@ -188,7 +188,7 @@ TEST_F(CheckedFolder, AnUpdateOfAnotherBodySizeIsNamed) {
   JobRecord job = make_record(1);
   job.body_size = 9;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kState, job_key(0, 1).view(), value);
   expect_fault("state", job_key(0, 1).view(), "job 1 announces a body of another size");
 }
@@ -220,7 +220,7 @@ TEST_F(CheckedFolder, AJobInTwoPlacesIsNamed) {
   JobRecord job = make_record(1);
   job.body_size = 3;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kCold, job_key(0, 1).view(), value + "one");
   expect_fault("cold", job_key(0, 1).view(), "job 1 is in near as well");
 }
@@ -231,7 +231,7 @@ TEST_F(CheckedFolder, AFarKeyThatDisagreesWithItsRecordIsNamed) {
   job.due_ms = kDue + 1'001;
   job.body_size = 4;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kFar, far_key(0, 1, kDue + 1'000, 4).view(), value);
   expect_fault("far", far_key(0, 1, kDue + 1'000, 4).view(), "job 4: key and record disagree");
 }
@@ -240,7 +240,7 @@ TEST_F(CheckedFolder, AJobOfATubeThatDoesNotExistIsNamed) {
   JobRecord job = make_record(1, 7);
   job.body_size = 3;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kNear, job_key(0, 1).view(), value + "one");
   expect_fault("near", job_key(0, 1).view(), "job 1 is in tube number 7, which does not exist");
 }
@@ -249,7 +249,7 @@ TEST_F(CheckedFolder, AnIdThatWasNotGivenOutIsNamed) {
   JobRecord job = make_record(99);
   job.body_size = 1;
   std::string value;
-  encode_job(job, false, value);
+  encode_job(job, JobMark::kPut, value);
   put_bytes(kNear, job_key(0, 99).view(), value + "x");
   expect_fault("near", job_key(0, 99).view(), "job 99 has an id that was not given out yet");
 }
