@@ -34,7 +34,9 @@ std::string help_of(const Option& option) {
   if (!text.ends_with('.')) text += '.';
   const ServerOptions defaults;
   if (option.kind == Option::Kind::kFlag) return text;
-  text += fmt::format(" [{}]", option.value(defaults));
+  if (const std::string value = option.value(defaults); !value.empty()) {
+    text += fmt::format(" [{}]", value);
+  }
   const std::string limits = option.limits();
   return limits.empty() ? text : text + fmt::format(" ({})", limits);
 }
@@ -47,6 +49,7 @@ const char* type_of(Option::Kind kind) {
     case Option::Kind::kDuration: return "TIME";
     case Option::Kind::kText: return "TEXT";
     case Option::Kind::kEndpoints: return "ADDRESS";
+    case Option::Kind::kTexts: return "TEXT";
   }
   return "";
 }
@@ -61,7 +64,7 @@ void add_options(CLI::App& verb, CommandLine& line) {
     } else {
       added = verb.add_option(flag, help);
       added->type_name(type_of(option.kind));
-      if (option.kind == Option::Kind::kEndpoints) {
+      if (option.is_list()) {
         added->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
       } else {
         added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -83,8 +86,8 @@ Result<ServerOptions> options_of(const CommandLine& line) {
   for (const Option& option : server::option_table()) {
     std::vector<std::string> values = line.options.at(option.name)->results();
     if (values.empty()) continue;
-    if (option.kind == Option::Kind::kEndpoints) {
-      options.listen.clear();
+    if (option.is_list()) {
+      option.clear(options);
     } else {
       values = {values.back()};
     }
@@ -112,10 +115,12 @@ std::string in_quotes(std::string_view text) {
 
 /// As a value in the file: numbers and flags bare, everything else in quotes.
 std::string file_value(const Option& option, const ServerOptions& options) {
-  if (option.kind == Option::Kind::kEndpoints) {
+  if (option.is_list()) {
+    const std::vector<std::string> values = option.values(options);
+    if (option.kind == Option::Kind::kEndpoints && values.front() == "none") return "\"none\"";
     std::string list;
-    for (const server::Endpoint& endpoint : options.listen) {
-      list.append(list.empty() ? "" : ", ").append(in_quotes(endpoint.to_string()));
+    for (const std::string& value : values) {
+      list.append(list.empty() ? "" : ", ").append(in_quotes(value));
     }
     return "[" + list + "]";
   }
@@ -130,6 +135,7 @@ std::string file_value(const Option& option, const ServerOptions& options) {
 void print_config(const ServerOptions& options) {
   for (const Option& option : server::option_table()) {
     if (options.memory && option.of_disk) continue;  // It would be refused, or mean nothing.
+    if (option.value(options).empty()) continue;     // Nothing is what it is by default.
     fmt::print("{} = {}\n", option.name, file_value(option, options));
   }
 }

@@ -30,7 +30,7 @@ std::vector<std::string> command_of(std::string_view peer, const Surroundings& s
     words.insert(words.end(), more);
   };
   if (peer.starts_with("carillon")) {
-    add({"serve", "--listen", fmt::format("127.0.0.1:{}", port)});
+    add({"serve", "--listen", fmt::format("127.0.0.1:{}", port), "--http-listen", "none"});
     if (peer == kCarillonData) {
       add({"--data", dir});
     } else {

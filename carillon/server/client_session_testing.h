@@ -77,6 +77,7 @@ class RecordedPartitions final : public Partitions {
       case Verb::kListTubes: return "list-tubes";
       case Verb::kCancelReserve: return "cancel-reserve";
       case Verb::kUnreserve: return "unreserve " + id;
+      default: break;  // A client of beanstalk asks for nothing else.
     }
     return "?";
   }

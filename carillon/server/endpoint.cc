@@ -189,8 +189,17 @@ std::string Endpoint::to_string() const {
   return (bracketed ? "[" + name + "]" : name) + ":" + std::to_string(port);
 }
 
-Result<Endpoint> Endpoint::parse(std::string_view text) {
+bool Endpoint::is_local() const {
+  if (is_unix() || host.empty() || host == "localhost") return true;
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
+  in6_addr address6{};
+  return inet_pton(AF_INET6, host.c_str(), &address6) == 1 && IN6_IS_ADDR_LOOPBACK(&address6);
+}
+
+Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_port) {
   Endpoint endpoint;
+  endpoint.port = default_port;
   if (text.starts_with(kUnixPrefix)) {
     endpoint.path = text.substr(kUnixPrefix.size());
     if (endpoint.path.empty()) return bad_endpoint(text, "unix: needs a path");

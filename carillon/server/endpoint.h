@@ -17,8 +17,9 @@
 namespace carillon::server {
 
 inline constexpr std::uint16_t kDefaultPort = 11300;
+inline constexpr std::uint16_t kDefaultHttpPort = 11380;
 
-/// `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`; `HOST` alone is at port 11300, `:PORT` alone on
+/// `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`; `HOST` alone is at the default port, `:PORT` alone on
 /// 127.0.0.1. A host that ends in a number has to be an IPv4 address in full: the system would read
 /// `0` as 0.0.0.0 and `127.1` as 127.0.0.1.
 struct Endpoint {
@@ -28,7 +29,10 @@ struct Endpoint {
 
   [[nodiscard]] bool is_unix() const noexcept { return !path.empty(); }
   [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] static Result<Endpoint> parse(std::string_view text);
+  /// Whether only this machine reaches it: a UNIX socket, 127.0.0.0/8, ::1 or localhost.
+  [[nodiscard]] bool is_local() const;
+  [[nodiscard]] static Result<Endpoint> parse(std::string_view text,
+                                              std::uint16_t default_port = kDefaultPort);
 };
 
 /// A file descriptor, closed with its owner.

@@ -63,6 +63,21 @@ constexpr Option duration(std::string_view name, Span ServerOptions::* where,
   return option;
 }
 
+constexpr Option addresses(std::string_view name, std::vector<Endpoint> ServerOptions::* where,
+                           std::uint16_t default_port, bool may_be_none, std::string_view help) {
+  Option option{name, Option::Kind::kEndpoints, help};
+  option.endpoints = where;
+  option.default_port = default_port;
+  option.may_be_none = may_be_none;
+  return option;
+}
+constexpr Option texts(std::string_view name, std::vector<std::string> ServerOptions::* where,
+                       std::string_view help) {
+  Option option{name, Option::Kind::kTexts, help};
+  option.texts = where;
+  return option;
+}
+
 constexpr Option of_disk(Option option) {
   option.of_disk = true;
   return option;
@@ -74,11 +89,16 @@ constexpr Option live(Option option) {
 }
 
 constexpr Option kOptions[] = {
-    Option{
-        "listen", Option::Kind::kEndpoints,
+    addresses(
+        "listen", &ServerOptions::listen, kDefaultPort, false,
         "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. HOST alone: "
         "port 11300; :PORT alone: on 127.0.0.1. There is no authentication: think before you leave "
-        "the loopback"},
+        "the loopback"),
+    addresses("http-listen", &ServerOptions::http_listen, kDefaultHttpPort, true,
+              "Address of the HTTP API and the dashboard, as with listen; HOST alone: port 11380. "
+              "none: there is none. Beyond the loopback it needs http-tokens"),
+    addresses("https-listen", &ServerOptions::https_listen, kDefaultHttpPort, true,
+              "The same with TLS; needs tls-cert and tls-key"),
     of_disk(
         text("data", &ServerOptions::data,
              "Folder of the jobs; made if it does not exist. An answer that promises a job is sent "
@@ -105,6 +125,40 @@ constexpr Option kOptions[] = {
         "max-connections", &ServerOptions::max_connections, 1, 10'000'000,
         "Connections at a time, as far as the limit of open files allows; one more is answered "
         "OUT_OF_MEMORY and closed")),
+    live(text("http-tokens", &ServerOptions::http_tokens,
+              "File of the bearer tokens of the HTTP API: a line 'ROLES SHA256 [NAME]' each; "
+              "SIGHUP reads "
+              "it again")),
+    flag("http-insecure", &ServerOptions::http_insecure,
+         "Serve HTTP beyond the loopback though anybody who reaches it may do anything"),
+    live(texts(
+        "http-allowed-host", &ServerOptions::http_allowed_host,
+        "Name, beside localhost and numeric addresses, by which HTTP clients may call the server "
+        "when there are no tokens; may be repeated")),
+    live(text("tls-cert", &ServerOptions::tls_cert,
+              "Certificate of the server, PEM, its chain behind it")),
+    live(text("tls-key", &ServerOptions::tls_key, "Its private key, PEM")),
+    live(text("tls-client-ca", &ServerOptions::tls_client_ca,
+              "Certificates, PEM, of which TLS clients need one to be let in")),
+    live(count("http-max-connections", &ServerOptions::http_max_connections, 1, 10'000'000,
+               "HTTP connections at a time, as far as the limit of open files allows; one more is "
+               "answered 503 and closed")),
+    live(count("http-max-requests", &ServerOptions::http_max_requests, 0, kMost,
+               "Requests on one HTTP connection before it is closed. 0: no limit")),
+    live(size("http-max-header", &ServerOptions::http_max_header, 1024, kMiB,
+              "Request line and headers of an HTTP request; a larger one is answered 431")),
+    live(size("http-max-body", &ServerOptions::http_max_body, 1024, kGiB,
+              "Body of an HTTP request; a larger one is answered 413")),
+    live(size("http-max-bodies", &ServerOptions::http_max_bodies, 1024, 64 * kGiB,
+              "Bodies of HTTP requests in work, together; beyond it they are answered 503")),
+    live(duration("http-idle-timeout", &ServerOptions::http_idle_timeout, 1, 24 * kHourMs,
+                  "An HTTP connection without a request is closed after this")),
+    live(duration("http-header-timeout", &ServerOptions::http_header_timeout, 1, 24 * kHourMs,
+                  "Time for the header of an HTTP request to come")),
+    live(duration("http-body-timeout", &ServerOptions::http_body_timeout, 1, 24 * kHourMs,
+                  "Time for the body of an HTTP request to come")),
+    live(duration("http-write-timeout", &ServerOptions::http_write_timeout, 1, 24 * kHourMs,
+                  "An HTTP client that takes nothing of what it is sent for this long is closed")),
     live(size("max-unsent", &ServerOptions::max_unsent, 1024, kGiB,
               "Answers that a connection may leave unread before its commands are no longer read")),
     live(count("max-unanswered", &ServerOptions::max_unanswered, 1, 10'000'000,
@@ -211,16 +265,18 @@ Result<std::string> text_of(const Option& option, const toml::node& node) {
 }
 
 Result<void> set_from_node(const Option& option, const toml::node& node, ServerOptions& options) {
-  if (option.kind == Option::Kind::kEndpoints) {
-    options.listen.clear();
+  if (option.is_list()) {
+    option.clear(options);
     if (const toml::array* list = node.as_array()) {
       for (const toml::node& item : *list) {
         Result<std::string> item_text = text_of(option, item);
         if (!item_text) return std::move(item_text).error();
         if (Result<void> set = option.set(options, *item_text); !set) return set;
       }
-      if (options.listen.empty()) {
-        return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", option.name)};
+      if (list->empty() && option.kind == Option::Kind::kEndpoints) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{}: is empty{}", option.name,
+                                 option.may_be_none ? "; without any it is \"none\"" : "")};
       }
       return {};
     }
@@ -231,6 +287,11 @@ Result<void> set_from_node(const Option& option, const toml::node& node, ServerO
 }
 
 }  // namespace
+
+void Option::clear(ServerOptions& options) const {
+  if (endpoints != nullptr) (options.*endpoints).clear();
+  if (texts != nullptr) (options.*texts).clear();
+}
 
 Result<void> Option::set(ServerOptions& options, std::string_view value) const {
   // The operating system would take what is before it for the whole.
@@ -251,11 +312,18 @@ Result<void> Option::set(ServerOptions& options, std::string_view value) const {
     case Kind::kDuration: return set_duration(*this, options, value);
     case Kind::kText: return set_text(*this, options, value);
     case Kind::kEndpoints: {
-      Result<Endpoint> endpoint = Endpoint::parse(value);
+      if (may_be_none && value == "none") return {};
+      Result<Endpoint> endpoint = Endpoint::parse(value, default_port);
       if (!endpoint) return std::move(endpoint).error().prefixed(name);
-      options.listen.push_back(*endpoint);
+      (options.*endpoints).push_back(*endpoint);
       return {};
     }
+    case Kind::kTexts:
+      if (value.empty()) {
+        return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is empty", name)};
+      }
+      (options.*texts).emplace_back(value);
+      return {};
   }
   CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
 }
@@ -267,7 +335,8 @@ void Option::copy(const ServerOptions& from, ServerOptions& to) const {
     case Kind::kSize: to.*number = from.*number; return;
     case Kind::kDuration: to.*duration = from.*duration; return;
     case Kind::kText: to.*text = from.*text; return;
-    case Kind::kEndpoints: to.listen = from.listen; return;
+    case Kind::kEndpoints: to.*endpoints = from.*endpoints; return;
+    case Kind::kTexts: to.*texts = from.*texts; return;
   }
   CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
 }
@@ -279,15 +348,20 @@ std::string Option::value(const ServerOptions& options) const {
     case Kind::kSize: return format_size(options.*number);
     case Kind::kDuration: return format_duration(options.*duration);
     case Kind::kText: return options.*text;
-    case Kind::kEndpoints: {
-      std::string list;
-      for (const Endpoint& endpoint : options.listen) {
-        list.append(list.empty() ? "" : " ").append(endpoint.to_string());
-      }
-      return list;
-    }
+    case Kind::kEndpoints:
+    case Kind::kTexts: return fmt::format("{}", fmt::join(values(options), " "));
   }
   CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
+}
+
+std::vector<std::string> Option::values(const ServerOptions& options) const {
+  std::vector<std::string> list;
+  if (texts != nullptr) list = options.*texts;
+  if (endpoints != nullptr) {
+    for (const Endpoint& endpoint : options.*endpoints) list.push_back(endpoint.to_string());
+    if (list.empty()) list.emplace_back("none");
+  }
+  return list;
 }
 
 std::string Option::limits() const {
@@ -304,7 +378,8 @@ std::string Option::limits() const {
           "{} to {}", format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(least))),
           format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(most))));
     case Kind::kText: return fmt::format("{}", fmt::join(words, ", "));
-    case Kind::kEndpoints: return "";
+    case Kind::kEndpoints:
+    case Kind::kTexts: return "";
   }
   CARILLON_CHECK(false, "option kind ", static_cast<int>(kind));
 }
@@ -359,14 +434,43 @@ Result<void> load_config(const std::string& path, ServerOptions& options) {
   return parse_config(text, path, options);
 }
 
+namespace {
+
+Error refusal(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+Result<void> check_http_options(const ServerOptions& options) {
+  const bool has_pair = !options.tls_cert.empty() && !options.tls_key.empty();
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return refusal("tls-cert and tls-key: one is of no use without the other");
+  }
+  if (!options.https_listen.empty() && !has_pair) {
+    return refusal("https-listen: needs tls-cert and tls-key");
+  }
+  if (!options.http_tokens.empty() || options.http_insecure) return {};
+  const auto check = [&](std::string_view name, const std::vector<Endpoint>& endpoints) {
+    for (const Endpoint& endpoint : endpoints) {
+      if (endpoint.is_local()) continue;
+      return Result<void>(refusal(fmt::format(
+          "{}: {} is not of the loopback, and anybody who reaches it could do anything: "
+          "give http-tokens, or http-insecure if that is meant",
+          name, endpoint.to_string())));
+    }
+    return Result<void>();
+  };
+  if (Result<void> checked = check("http-listen", options.http_listen); !checked) return checked;
+  // Clients that need a certificate are known.
+  return options.tls_client_ca.empty() ? check("https-listen", options.https_listen)
+                                       : Result<void>();
+}
+
+}  // namespace
+
 Result<void> check_options(const ServerOptions& options) {
-  if (options.listen.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "listen: there has to be an address"};
-  }
+  if (options.listen.empty()) return refusal("listen: there has to be an address");
   if (options.memory && (options.said.contains("data") || options.data != ServerOptions{}.data)) {
-    return Error{ErrorCode::kInvalidArgument, "memory and data exclude each other"};
+    return refusal("memory and data exclude each other");
   }
-  return {};
+  return check_http_options(options);
 }
 
 std::vector<std::string> idle_options(const ServerOptions& options) {

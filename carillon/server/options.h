@@ -23,6 +23,8 @@ namespace carillon::server {
 /// table option_table(), and docs/reference/config.md.
 struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
+  std::vector<Endpoint> http_listen = {Endpoint{{}, kDefaultHttpPort, {}}};
+  std::vector<Endpoint> https_listen = {};
   std::string data = "carillon-data";
   bool memory = false;
   std::uint64_t partitions = 1;
@@ -41,6 +43,21 @@ struct ServerOptions {
   std::uint64_t block_cache_size = std::uint64_t{48} << 20;
   std::uint64_t max_log_size = std::uint64_t{128} << 20;
   std::uint64_t min_free_space = std::uint64_t{128} << 20;
+  std::string http_tokens;
+  bool http_insecure = false;
+  std::vector<std::string> http_allowed_host;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::uint64_t http_max_connections = 4'096;
+  std::uint64_t http_max_requests = 0;
+  std::uint64_t http_max_header = std::uint64_t{16} << 10;
+  std::uint64_t http_max_body = std::uint64_t{16} << 20;
+  std::uint64_t http_max_bodies = std::uint64_t{256} << 20;
+  Span http_idle_timeout = std::chrono::seconds(75);
+  Span http_header_timeout = std::chrono::seconds(10);
+  Span http_body_timeout = std::chrono::seconds(60);
+  Span http_write_timeout = std::chrono::seconds(30);
   bool accept_loss = false;
   Span drain_timeout = std::chrono::seconds(10);
   std::string log_level = "info";
@@ -58,7 +75,8 @@ struct Option {
     kSize,       ///< bytes
     kDuration,   ///< a span
     kText,       ///< one of `words` if there are any
-    kEndpoints,  ///< one or several
+    kEndpoints,  ///< one or several, or none
+    kTexts,      ///< none or several
   };
   std::string_view name;
   Kind kind = Kind::kText;
@@ -77,14 +95,28 @@ struct Option {
   std::uint64_t ServerOptions::* number = nullptr;
   Span ServerOptions::* duration = nullptr;
   std::string ServerOptions::* text = nullptr;
+  std::vector<Endpoint> ServerOptions::* endpoints = nullptr;
+  std::vector<std::string> ServerOptions::* texts = nullptr;
 
-  /// Sets it in `options` from text as on the command line. Endpoints: adds one. Errors name the
+  /// Of endpoints: the port of an address that names none, and whether there may be none at all.
+  std::uint16_t default_port = kDefaultPort;
+  bool may_be_none = false;
+
+  /// Whether it is a list: a flag that may be repeated.
+  [[nodiscard]] bool is_list() const noexcept {
+    return kind == Kind::kEndpoints || kind == Kind::kTexts;
+  }
+  /// Makes a list empty, to be added to.
+  void clear(ServerOptions& options) const;
+  /// Sets it in `options` from text as on the command line. A list: adds one. Errors name the
   /// option and its limits.
   Result<void> set(ServerOptions& options, std::string_view value) const;
   /// Sets it in `to` as it is in `from`.
   void copy(const ServerOptions& from, ServerOptions& to) const;
   /// As set() would take it.
   [[nodiscard]] std::string value(const ServerOptions& options) const;
+  /// The elements of a list, as set() would take them.
+  [[nodiscard]] std::vector<std::string> values(const ServerOptions& options) const;
   /// "1 to 64", "100ms to 1d", "info, debug ..."; empty if anything goes.
   [[nodiscard]] std::string limits() const;
 };
@@ -98,7 +130,7 @@ Result<void> load_config(const std::string& path, ServerOptions& options);
 /// The same from text; `name` is for messages.
 Result<void> parse_config(std::string_view text, std::string_view name, ServerOptions& options);
 
-/// What two options cannot be together.
+/// What options cannot be together, or not without another.
 Result<void> check_options(const ServerOptions& options);
 /// What has been said to no effect: a line for the log each.
 [[nodiscard]] std::vector<std::string> idle_options(const ServerOptions& options);

@@ -34,12 +34,49 @@ TEST(ServerOptions, DefaultsAreWithinTheirOwnLimits) {
   for (const Option& o : option_table()) {
     EXPECT_TRUE(names.insert(o.name).second) << o.name;
     EXPECT_FALSE(o.help.empty()) << o.name;
-    if (o.kind == Option::Kind::kEndpoints) continue;
+    if (o.is_list() || o.value(defaults).empty()) continue;
     ServerOptions options;
     EXPECT_TRUE(o.set(options, o.value(defaults))) << o.name;
     EXPECT_EQ(o.value(options), o.value(defaults)) << o.name;
   }
   EXPECT_TRUE(check_options(defaults));
+}
+
+TEST(ServerOptions, ListsAreListsOrOneOrNone) {
+  ServerOptions options;
+  ASSERT_TRUE(
+      parse_config("http-listen = 'none'\nhttps-listen = ['[::1]', ':7']\n"
+                   "http-allowed-host = ['a.example', 'b.example']",
+                   "c.toml", options));
+  EXPECT_EQ(option("http-listen").value(options), "none");
+  EXPECT_EQ(option("https-listen").value(options), "[::1]:11380 127.0.0.1:7");
+  EXPECT_EQ(option("http-allowed-host").value(options), "a.example b.example");
+  EXPECT_THAT(error_of("http-listen = []"), HasSubstr("\"none\""));
+  EXPECT_THAT(error_of("listen = 'none'\nlisten = []"), HasSubstr("c.toml:2"));
+}
+
+TEST(ServerOptions, HttpBeyondTheLoopbackNeedsTokensOrToBeMeant) {
+  const auto says = [](std::string_view text) {
+    ServerOptions options;
+    EXPECT_TRUE(parse_config(text, "c.toml", options));
+    const Result<void> checked = check_options(options);
+    return checked ? std::string() : checked.error().message;
+  };
+  for (const char* local : {"'127.0.0.1:1'", "'127.9.9.9'", "'[::1]'", "'localhost'", "':0'",
+                            "'unix:/tmp/x'", "'none'"}) {
+    EXPECT_EQ(says(std::string("http-listen = ") + local), "") << local;
+  }
+  for (const char* remote : {"'0.0.0.0:1'", "'[::]:1'", "'10.0.0.1'", "'localhost.example'"}) {
+    const std::string listen = std::string("http-listen = ") + remote + "\n";
+    EXPECT_THAT(says(listen), HasSubstr("http-tokens")) << remote;
+    EXPECT_EQ(says(listen + "http-insecure = true"), "");
+    EXPECT_EQ(says(listen + "http-tokens = 'file'"), "");
+  }
+  EXPECT_THAT(says("https-listen = ':1'"), HasSubstr("tls-cert and tls-key"));
+  EXPECT_THAT(says("tls-key = 'k'"), HasSubstr("without the other"));
+  const std::string tls = "tls-key = 'k'\ntls-cert = 'c'\nhttps-listen = '0.0.0.0:1'\n";
+  EXPECT_THAT(says(tls), HasSubstr("http-tokens"));
+  EXPECT_EQ(says(tls + "tls-client-ca = 'a'"), "");
 }
 
 TEST(ServerOptions, ListensOnLoopbackUnlessTold) {

@@ -20,6 +20,7 @@
 #include "carillon/server/connection.h"
 #include "carillon/server/connection_table.h"
 #include "carillon/server/host_facts.h"
+#include "carillon/server/http_server.h"
 #include "carillon/server/listener.h"
 #include "carillon/server/partition_setup.h"
 #include "carillon/server/supervisor.h"
@@ -63,6 +64,9 @@ class Server::Impl final : private ConnectionOwner {
     for (const auto& listener : listeners_) endpoints.push_back(listener->at());
     return endpoints;
   }
+  [[nodiscard]] std::vector<Endpoint> http_endpoints() const {
+    return http_ == nullptr ? std::vector<Endpoint>() : http_->endpoints();
+  }
   void request_stop() {
     boost::asio::post(loop_, [this] { stop(); });
   }
@@ -85,6 +89,10 @@ class Server::Impl final : private ConnectionOwner {
   void say_ready();
   void apply_limits();
   Result<void> open_listeners();
+  Result<void> open_http();
+  [[nodiscard]] std::size_t connection_count() const noexcept {
+    return connections_.size() + (http_ == nullptr ? 0 : http_->size());
+  }
   void on_accept(FileDescriptor socket);
   void refuse(FileDescriptor socket);
   void on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply);
@@ -95,8 +103,9 @@ class Server::Impl final : private ConnectionOwner {
   void wait_for_lingering();
   void wait_for_signals();
   void on_signal(int signal);
-  void enter_drain_mode();
   void reload();
+  void reload_http();
+  void enter_drain_mode();
   void stop();
   void wait_for_drain(Span at_most);
   void on_drain_timeout();
@@ -122,6 +131,7 @@ class Server::Impl final : private ConnectionOwner {
   std::unique_ptr<SessionContext> context_;
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unique_ptr<HttpServer> http_;  // Null: nobody is to be served so.
 
   std::vector<char> read_buffer_;
   std::vector<broker::SessionId> to_work_;
@@ -135,8 +145,9 @@ class Server::Impl final : private ConnectionOwner {
   bool turn_requested_ = false;
   bool partitions_turning_ = false;  // What is answered now is sent in this very turn.
 
-  std::uint64_t files_ = 0;  // That may be open.
-  std::uint64_t max_connections_ = 0;
+  std::uint64_t files_ = 0;            // That may be open.
+  std::uint64_t max_connections_ = 0;  // Of beanstalk's clients.
+  std::uint64_t max_sockets_ = 0;      // Of all.
   std::uint64_t total_connections_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t refused_logged_ = 0;
@@ -179,6 +190,7 @@ Result<void> Server::Impl::start() {
   apply_limits();
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
   if (Result<void> opened = open_listeners(); !opened) return opened;
+  if (Result<void> opened = open_http(); !opened) return opened;
   say_ready();
   return {};
 }
@@ -188,9 +200,13 @@ void Server::Impl::say_ready() {
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
   std::string where;
   for (const Endpoint& at : endpoints()) where.append(where.empty() ? "" : ", ") += at.to_string();
+  std::string http;
+  for (const Endpoint& at : http_endpoints()) {
+    http.append(http.empty() ? ", HTTP on " : ", ") += at.to_string();
+  }
   const PartitionGroup::Totals totals = partitions_.group->totals();
   log_(LogLevel::kInfo, "ready",
-       fmt::format("carillon {} listens on {}; {}; ready after {} ms", version(), where,
+       fmt::format("carillon {} listens on {}{}; {}; ready after {} ms", version(), where, http,
                    options_.memory ? "jobs in memory only"
                                    : fmt::format("jobs in {}: {} near, {} far", options_.data,
                                                  totals.recovered_jobs, totals.recovered_far_jobs),
@@ -210,6 +226,7 @@ void Server::Impl::apply_limits() {
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
   const std::uint64_t usable =
       files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
+  max_sockets_ = usable;
   max_connections_ = std::min(options_.max_connections, usable);
   if (max_connections_ == options_.max_connections) return;
   log_(LogLevel::kWarning, "limit_lowered",
@@ -230,6 +247,32 @@ Result<void> Server::Impl::open_listeners() {
   return {};
 }
 
+Result<void> Server::Impl::open_http() {
+  if (options_.http_listen.empty() && options_.https_listen.empty()) return {};
+  HttpServer::Outside outside{
+      *partitions_.group,
+      clock_,
+      calendar_,
+      [this] {
+        if (!partitions_turning_) request_turn();
+      },
+      [this] { return connection_count() < max_sockets_; },
+      [this] {
+        HttpContext::ServerFacts facts;
+        facts.connections = connections_.size();
+        facts.http_connections = http_->size();
+        facts.uptime_ms =
+            std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_)
+                .count();
+        facts.version = version();
+        facts.id = process_id_;
+        return facts;
+      },
+      log_};
+  http_ = std::make_unique<HttpServer>(loop_, options_, std::move(outside));
+  return http_->open();
+}
+
 bool Server::Impl::run() {
   request_turn();  // What fell due while nobody was looking.
   loop_.run();
@@ -240,7 +283,9 @@ bool Server::Impl::run() {
 
 void Server::Impl::on_accept(FileDescriptor socket) {
   ++total_connections_;
-  if (connections_.size() >= max_connections_) return refuse(std::move(socket));
+  if (connections_.size() >= max_connections_ || connection_count() >= max_sockets_) {
+    return refuse(std::move(socket));
+  }
   const broker::SessionId id = connections_.next_id();
   ConnectionOwner& owner = *this;
   try {
@@ -270,6 +315,10 @@ void Server::Impl::refuse(FileDescriptor socket) {
 }
 
 void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
+  if (HttpServer::owns(ticket.session)) {
+    if (http_ != nullptr) http_->on_reply(partition, ticket, std::move(reply));
+    return;
+  }
   if (Connection* connection = connections_.find(ticket.session)) {
     connection->on_reply(partition, ticket.slot, std::move(reply));
   }
@@ -308,6 +357,7 @@ void Server::Impl::turn() {
   working_.swap(to_work_);
   for (const broker::SessionId session : working_) work_on(session);
   working_.clear();
+  if (http_ != nullptr) http_->turn();
   if (phase_ != Phase::kServing) go_on_stopping();
 }
 
@@ -315,6 +365,7 @@ void Server::Impl::send_answers() {
   for (const broker::SessionId session : to_work_) {
     if (Connection* connection = connections_.find(session)) connection->send_answers();
   }
+  if (http_ != nullptr) http_->send_answers();
 }
 
 void Server::Impl::work_on(broker::SessionId session) {
@@ -379,12 +430,23 @@ void Server::Impl::on_signal(int signal) {
 
 void Server::Impl::enter_drain_mode() {
   if (std::exchange(context_->draining, true)) return;
+  if (http_ != nullptr) http_->enter_drain_mode();
   log_(LogLevel::kInfo, "drain_mode",
        "drain mode: puts are answered DRAINING until the process ends");
 }
 
+/// What lies in files beside the configuration.
+void Server::Impl::reload_http() {
+  if (http_ == nullptr) return;
+  if (Result<void> reloaded = http_->reload(); !reloaded) {
+    log_(LogLevel::kError, "reload_failed",
+         "the tokens and the certificate are left as they are: " + reloaded.error().message);
+  }
+}
+
 void Server::Impl::reload() {
   if (!reload_.read) {
+    reload_http();
     log_(LogLevel::kInfo, "reload", "there is no configuration to read again");
     return;
   }
@@ -412,6 +474,7 @@ void Server::Impl::reload() {
          {{"option", option.name}, {"before", before}, {"after", after}});
   }
   apply_limits();
+  reload_http();
   if (reload_.applied) reload_.applied(options_);
   request_turn();  // A limit that held somebody up may be higher now.
   log_(LogLevel::kInfo, "reload",
@@ -427,11 +490,12 @@ void Server::Impl::stop() {
   }
   notify_supervisor("STOPPING=1");
   log_(LogLevel::kInfo, "stopping",
-       fmt::format("stopping: {}", connections_in_words(connections_.size())),
-       {{"connections", connections_.size()}});
+       fmt::format("stopping: {}", connections_in_words(connection_count())),
+       {{"connections", connection_count()}});
   phase_ = Phase::kDraining;
   for (const auto& listener : listeners_) listener->close();
   connections_.for_each([](Connection& connection) { connection.end_input(); });
+  if (http_ != nullptr) http_->stop();
   drain_until_ = clock_.now() + options_.drain_timeout;
   wait_for_drain(options_.drain_timeout);
   request_turn();
@@ -441,9 +505,10 @@ void Server::Impl::on_drain_timeout() {
   if (phase_ == Phase::kDraining) {
     log_(LogLevel::kWarning, "drain_timeout",
          fmt::format("drain-timeout: {} did not take their answers",
-                     connections_in_words(connections_.size())),
-         {{"connections", connections_.size()}});
+                     connections_in_words(connection_count())),
+         {{"connections", connection_count()}});
     connections_.clear();
+    if (http_ != nullptr) http_->close_all();
     request_turn();
   } else {
     log_(LogLevel::kError, "drain_timeout",
@@ -453,7 +518,7 @@ void Server::Impl::on_drain_timeout() {
 }
 
 void Server::Impl::go_on_stopping() {
-  if (phase_ == Phase::kDraining && connections_.size() == 0) {
+  if (phase_ == Phase::kDraining && connection_count() == 0) {
     phase_ = Phase::kCheckpoint;
     partitions_.group->begin_stop();
     wait_for_drain(std::max<Span>(drain_until_ - clock_.now(), kLastCheckpoint));
@@ -502,6 +567,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Log 
 }
 
 std::vector<Endpoint> Server::endpoints() const { return impl_->endpoints(); }
+std::vector<Endpoint> Server::http_endpoints() const { return impl_->http_endpoints(); }
 bool Server::run() { return impl_->run(); }
 void Server::request_stop() { impl_->request_stop(); }
 void Server::request_drain_mode() { impl_->request_drain_mode(); }

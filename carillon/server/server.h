@@ -7,7 +7,8 @@
 ///     SIGTERM, SIGINT   drain: accept no more, answer what has arrived, commit, checkpoint, end;
 ///                       after drain-timeout, or at the second signal, end at once
 ///     SIGUSR1           drain mode as beanstalkd's: puts are refused, everything else goes on
-///     SIGHUP            reads the configuration again, if it was told how (reload_by)
+///     SIGHUP            reads the configuration again, if it was told how (reload_by), and the
+///                       tokens and the certificate of the HTTP API
 ///     SIGPIPE           nothing
 
 #include <functional>
@@ -50,6 +51,8 @@ class Server {
 
   /// Where it listens; ports that were asked for as 0 are the real ones.
   [[nodiscard]] std::vector<Endpoint> endpoints() const;
+  /// The same of HTTP, with TLS and without.
+  [[nodiscard]] std::vector<Endpoint> http_endpoints() const;
 
   /// Serves until it is stopped. Returns whether the stop was clean: everything received had been
   /// answered and the checkpoint was durable within drain-timeout.

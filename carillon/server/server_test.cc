@@ -127,6 +127,7 @@ class ServerTest : public testing::TestWithParam<Setting> {
   [[nodiscard]] ServerOptions options() const {
     ServerOptions options;
     options.listen = {*Endpoint::parse("127.0.0.1:0")};
+    options.http_listen = {};
     options.partitions = GetParam().partitions;
     options.memory = !GetParam().durable;
     if (GetParam().durable) options.data = folder_ / "data";

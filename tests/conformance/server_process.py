@@ -91,7 +91,8 @@ class ServerProcess:
             command = [self.path, "-l", HOST, "-p", str(self.port)]
             return command + (["-b", self.data_path] if self.durable else [])
         store = ["--data", self.data_path] if self.durable else ["--memory"]
-        return [self.path, "serve", *store, "--listen", f"{HOST}:{self.port}"]
+        return [self.path, "serve", *store, "--listen", f"{HOST}:{self.port}",
+                "--http-listen", "none"]
 
     def start(self):
         """Starts the server and returns once it accepts connections."""

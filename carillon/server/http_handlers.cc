@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carillon/server/http_handlers.h"
+
+#include <iterator>
+
+namespace carillon::server {
+
+using protocol::http::Operation;
+using protocol::http::Problem;
+using protocol::http::ProblemKind;
+
+namespace {
+
+struct Line {
+  Operation operation;
+  HttpHandler handler;
+};
+constexpr Line kHandlers[] = {
+    {Operation::kPutJob, put_job},
+    {Operation::kPutBatch, put_batch},
+    {Operation::kReserve, reserve_jobs},
+    {Operation::kAckBatch, ack_batch},
+    {Operation::kAckJob, ack_job},
+    {Operation::kReleaseJob, release_job},
+    {Operation::kBuryJob, bury_job},
+    {Operation::kTouchJob, touch_job},
+    {Operation::kGetJob, get_job},
+    {Operation::kGetJobBody, get_job_body},
+    {Operation::kDeleteJob, delete_job},
+    {Operation::kChangeJob, change_job},
+    {Operation::kKickJob, kick_job},
+    {Operation::kGetKey, get_job},
+    {Operation::kGetKeyBody, get_job_body},
+    {Operation::kDeleteKey, delete_job},
+    {Operation::kChangeKey, change_job},
+    {Operation::kKickKey, kick_job},
+    {Operation::kListJobs, list_jobs},
+    {Operation::kListTubeJobs, list_jobs},
+    {Operation::kListTubes, list_tubes},
+    {Operation::kGetTube, get_tube},
+    {Operation::kPauseTube, pause_tube},
+    {Operation::kResumeTube, resume_tube},
+    {Operation::kKickTube, kick_tube},
+    {Operation::kClearTube, clear_tube},
+    {Operation::kSetTube, set_tube},
+    {Operation::kGetStats, get_stats},
+    {Operation::kGetEvents, get_events},
+    {Operation::kGetHealth, get_health},
+    {Operation::kGetReadiness, get_readiness},
+};
+
+constexpr bool is_in_order() {
+  std::size_t at = 0;
+  for (const Line& line : kHandlers) {
+    if (static_cast<std::size_t>(line.operation) != at++) return false;
+  }
+  return at == protocol::http::kOperationCount;
+}
+static_assert(is_in_order());
+
+}  // namespace
+
+HttpHandler handler_of(Operation operation) noexcept {
+  return kHandlers[static_cast<std::size_t>(operation)].handler;
+}
+
+std::optional<Problem> failure_of(const broker::Reply& reply) {
+  switch (reply.answer) {
+    case broker::Answer::kOutOfMemory: {
+      Problem problem{ProblemKind::kNoRoom,
+                      "max-jobs-in-memory or max-tubes is reached, the disk has less than "
+                      "min-free-space, or it could not be written to"};
+      problem.retry_after_s = 5;
+      return problem;
+    }
+    case broker::Answer::kInternalError: {
+      Problem problem{ProblemKind::kUnavailable,
+                      "the store could not do it; it is being recovered"};
+      problem.retry_after_s = 1;
+      return problem;
+    }
+    default: return std::nullopt;
+  }
+}
+
+Problem no_such_job() { return {ProblemKind::kNoSuchJob, "it is done, or never was"}; }
+
+}  // namespace carillon::server

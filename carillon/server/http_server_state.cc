@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server itself over HTTP: statistics, events, health.
+
+#include <utility>
+
+#include "carillon/server/http_events.h"
+#include "carillon/server/http_handlers.h"
+#include "carillon/server/stats_document.h"
+
+namespace carillon::server {
+namespace {
+
+using broker::Reply;
+using protocol::http::JsonWriter;
+using protocol::http::Problem;
+using protocol::http::ProblemKind;
+
+void respond_status(HttpExchange& exchange, std::string_view status) {
+  JsonWriter out;
+  out.begin_object();
+  out.field("status", status);
+  out.end_object();
+  exchange.respond_json(200, out);
+}
+
+}  // namespace
+
+void get_stats(HttpExchange& exchange) {
+  if (!exchange.expect_no_query()) return;
+  exchange.with_stats([&exchange](std::string json) {
+    if (json.empty()) {
+      Problem problem{ProblemKind::kUnavailable, "the partitions could not say"};
+      problem.retry_after_s = 1;
+      return exchange.respond(std::move(problem));
+    }
+    exchange.respond(HttpResponse{200, "application/json", std::move(json)});
+  });
+}
+
+void get_events(HttpExchange& exchange) {
+  if (!exchange.expect_no_query()) return;
+  exchange.context().events.subscribe(exchange);
+}
+
+/// The process lives and its loop turns.
+void get_health(HttpExchange& exchange) {
+  if (exchange.expect_no_query()) respond_status(exchange, "ok");
+}
+
+/// Jobs can be put and reserved: the store of every partition answers, and nobody drains it.
+void get_readiness(HttpExchange& exchange) {
+  if (!exchange.expect_no_query()) return;
+  if (exchange.context().draining || exchange.context().stopping) {
+    return exchange.respond(Problem{ProblemKind::kDraining, "puts are refused"});
+  }
+  broker::Command command;
+  command.verb = broker::Verb::kStatsTube;  // Refused while a store is being recovered.
+  command.tube = "default";
+  exchange.ask_all(command, [&exchange](const std::vector<Reply>& replies) {
+    for (const Reply& reply : replies) {
+      if (reply.answer == broker::Answer::kInternalError) {
+        return exchange.respond(
+            Problem{ProblemKind::kUnavailable, "the store of a partition is being recovered"});
+      }
+    }
+    respond_status(exchange, "ready");
+  });
+}
+
+}  // namespace carillon::server

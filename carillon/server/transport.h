@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The bytes of one connection: a non-blocking socket, with TLS over it or without.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "carillon/server/endpoint.h"
+#include "carillon/server/output_buffer.h"
+
+struct ssl_ctx_st;
+struct ssl_st;
+
+namespace carillon::server {
+
+/// The server's side of TLS: its certificate, key, and whom it lets in. Threads: as OpenSSL's.
+class TlsContext {
+ public:
+  struct Files {
+    std::string certificate;  ///< PEM, the chain behind it.
+    std::string key;          ///< PEM.
+    std::string client_ca;    ///< PEM; clients need a certificate of it. Empty: they need none.
+  };
+  [[nodiscard]] static Result<std::shared_ptr<TlsContext>> load(const Files& files);
+
+  [[nodiscard]] ssl_ctx_st* native() const noexcept { return context_.get(); }
+
+ private:
+  struct Free {
+    void operator()(ssl_ctx_st* context) const noexcept;
+  };
+  std::unique_ptr<ssl_ctx_st, Free> context_;
+};
+
+/// Threads:  the thread of its loop.
+/// Lifetime: the context may go before it. Destroying it closes the socket.
+class Transport {
+ public:
+  /// Without a context the bytes are plain.
+  Transport(boost::asio::io_context& loop, FileDescriptor socket,
+            const std::shared_ptr<TlsContext>& tls);
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  enum class State : std::uint8_t {
+    kOk,
+    kBlocked,  ///< Nothing now: wait for wanted().
+    kEnded,    ///< The client sends no more.
+    kFailed,   ///< The connection is of no more use.
+  };
+  struct Read {
+    State state = State::kBlocked;
+    std::size_t size = 0;
+  };
+  /// Reads once. kOk: at least one byte.
+  [[nodiscard]] Read read(std::span<char> into);
+  /// Sends as much of `output` as the socket takes. kOk: all.
+  [[nodiscard]] State write(OutputBuffer& output);
+
+  /// Bytes have been decrypted, or may be, that no event of the socket will tell of.
+  [[nodiscard]] bool has_pending() const noexcept;
+  /// What a blocked read, or write, waits for: TLS may have to write to read. False: readable.
+  [[nodiscard]] bool read_wants_write() const noexcept { return read_wants_write_; }
+  [[nodiscard]] bool write_wants_read() const noexcept { return write_wants_read_; }
+  [[nodiscard]] boost::asio::posix::stream_descriptor& socket() noexcept { return socket_; }
+
+  /// Says to the client that nothing more comes.
+  void end_output();
+  /// Reads and drops what there is. kEnded or kFailed: the client's side is closed.
+  [[nodiscard]] State discard(std::span<char> buffer);
+  /// Whether the client's machine has everything that was sent.
+  [[nodiscard]] bool delivered();
+  /// Whether the client's machine has said that nobody is there to read what was sent. A client
+  /// that has closed its side when it had read everything has not.
+  [[nodiscard]] bool was_reset();
+
+ private:
+  struct Free {
+    void operator()(ssl_st* tls) const noexcept;
+  };
+  [[nodiscard]] State failure(int result, bool& wants_other, bool is_read);
+
+  boost::asio::posix::stream_descriptor socket_;
+  std::unique_ptr<ssl_st, Free> tls_;
+  bool read_wants_write_ = false;
+  bool write_wants_read_ = false;
+  bool tls_failed_ = false;
+};
+
+}  // namespace carillon::server
