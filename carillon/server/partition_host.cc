@@ -249,7 +249,7 @@ std::optional<Instant> PartitionHost::next_wake() const {
   return wake;
 }
 
-/// Tells the broker where the calendar stands to the timeline: before all that may find a date come.
+/// Tells the broker where the calendar stands to the timeline: before all that may find a date due.
 void PartitionHost::look_at_calendar() {
   // The calendar first: if this thread is held up between the two, the calendar seems to be behind
   // by that, which makes nobody early. To be behind by a millisecond that is looked at again.

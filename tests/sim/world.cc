@@ -98,7 +98,7 @@ void World::kill_process() {
   disk_.lose_unsynced(random_);
   for (Client& client : clients_) {
     for (const auto& [slot, asked] : client.asked) {
-      note_may_go(asked);
+      note_unanswered(asked);
       if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(asked.sent);
     }
     client = Client{};
@@ -144,7 +144,7 @@ void World::connect(Client& client) {
 void World::disconnect(Client& client) {
   say(fmt::format("session {} closes", client.session));
   for (const auto& [slot, asked] : client.asked) {
-    note_may_go(asked);
+    note_unanswered(asked);
     if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(asked.sent);
   }
   oracle_.session_closed(client.session);
@@ -305,7 +305,7 @@ void World::judge(Client& client, const Asked& asked, const Reply& reply) {
       throw Violation{"an error although no commit has failed"};
     }
     // It may have happened all the same.
-    note_may_go(asked);
+    note_unanswered(asked);
     if (makes_ready_by_hand(asked.verb)) oracle_.kicked_any(true_time_);
     return;
   }

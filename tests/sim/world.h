@@ -76,6 +76,7 @@ class World {
   [[nodiscard]] bool open_by_hand() const;
   void note_may_go(const Asked& asked);
   void note_all_that_may_go();
+  void note_unanswered(const Asked& asked);
   void calendar_set(WallTime to);
   void settle_posted();
   void advance(Span span);

@@ -118,6 +118,12 @@ void World::note_may_go(const Asked& asked) {
   if (asked.deletes) oracle_.may_go(asked.tube, asked.key);
 }
 
+/// What was asked may have been done, and nobody will be told.
+void World::note_unanswered(const Asked& asked) {
+  note_may_go(asked);
+  if (asked.verb == Verb::kChange) oracle_.change_sent(asked.id, asked.sent);
+}
+
 void World::note_all_that_may_go() {
   for (const Client& client : clients_) {
     for (const auto& [slot, open] : client.asked) note_may_go(open);
