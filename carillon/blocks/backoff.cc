@@ -2,6 +2,7 @@
 #include "carillon/blocks/backoff.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "carillon/base/check.h"
 #include "carillon/blocks/spread.h"
@@ -57,7 +58,8 @@ Backoff::Backoff(const RetryOptions& options, Instant now)
       deadline_(saturating_add(now, options.at_most)),
       longest_ns_(static_cast<double>(options.first.count())) {
   CARILLON_CHECK(options.first >= Span::zero(), "a first wait of ", options.first.count(), " ns");
-  CARILLON_CHECK(options.factor >= 1, "a factor of ", options.factor);
+  CARILLON_CHECK(options.factor >= 1 && std::isfinite(options.factor), "a factor of ",
+                 options.factor);
   CARILLON_CHECK(options.most >= options.first, "a longest wait of ", options.most.count(),
                  " ns, shorter than the first one");
 }

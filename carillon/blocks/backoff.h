@@ -107,7 +107,7 @@ enum class RetryEnd : std::uint8_t {
 /// Time:    comes in from outside, on any clock that is monotonic. Waits are exact to the
 ///          nanosecond: waits of 2.5 s and 3.5 s end one second apart.
 /// Threads: one at a time.
-/// Errors:  options that make no sense (first < 0, factor < 1 or not a number, most < first) are a
+/// Errors:  options that make no sense (first < 0, factor < 1 or not finite, most < first) are a
 ///          bug and stop the program.
 class Backoff {
  public:

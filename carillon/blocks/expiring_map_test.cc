@@ -250,6 +250,27 @@ TEST(ExpiringMapStory, InATimerThatIsFullEntriesAreRemovedInTime) {
   }
 }
 
+TEST(ExpiringMap, KeysThatHashAlikeAreToldApart) {
+  struct Constant {
+    std::size_t operator()(int) const { return 42; }
+  };
+  ManualDriver time;
+  Timer timer(time.options());
+  int removed = 0;
+  const auto count = [&](int, int&, Removal) { ++removed; };
+  ExpiringMap<int, int, Constant> map(
+      timer, {.ttl = seconds(1), .max_size = 200, .on_removed = count, .shards = 1});
+  for (int key = 0; key < 1000; ++key) {
+    map.put(key, key);
+    EXPECT_EQ(map.get(key), key);
+  }
+  EXPECT_EQ(map.size(), 200U);
+  EXPECT_EQ(removed, 800);
+  time.advance(seconds(2));
+  EXPECT_EQ(map.size(), 0U);
+  EXPECT_EQ(removed, 1000);
+}
+
 TEST(ExpiringMap, OptionsAtTheEdges) {
   for (const Span resolution : {Span::min(), Span(0), Span(1), kForever}) {
     SCOPED_TRACE(resolution.count());

@@ -199,6 +199,28 @@ TEST(Purgatory, KeysAreStringsToo) {
   EXPECT_EQ(purgatory.check(std::string_view("topic-b")), 1U);
 }
 
+TEST(Purgatory, KeysThatHashAlikeAreToldApart) {
+  struct Constant {
+    std::size_t operator()(int) const { return 42; }
+  };
+  ManualDriver time;
+  Timer timer(time.options());
+  int answers = 0;
+  Purgatory<int, Constant> purgatory(timer);
+  for (int key = 0; key < 300; ++key) {
+    purgatory.watch(
+        {key, key + 1000}, seconds(1), [] { return false; }, [&](Outcome) { ++answers; });
+  }
+  EXPECT_EQ(purgatory.keys(), 600U);
+  for (int key = 0; key < 100; ++key) {
+    EXPECT_EQ(purgatory.cancel_for_key(key), 1U);
+  }
+  EXPECT_EQ(purgatory.keys(), 400U);
+  time.advance(seconds(2));
+  EXPECT_EQ(answers, 300);
+  EXPECT_EQ(purgatory.keys(), 0U);
+}
+
 // A key whose second copy, or whose hash, cannot be made.
 struct Fragile {
   explicit Fragile(int its_number) : number(its_number) {}

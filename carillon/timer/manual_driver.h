@@ -41,6 +41,7 @@ struct Core;
 ///     EXPECT_TRUE(session.closed());
 class ManualDriver {
  public:
+  /// The clock begins at `start`, which is not before the epoch: a Timer fires nothing until then.
   explicit ManualDriver(Instant start = kStart);
   ~ManualDriver();
   ManualDriver(const ManualDriver&) = delete;
