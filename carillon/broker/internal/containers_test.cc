@@ -2,7 +2,10 @@
 // The containers that jobs lie in, against plain ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,8 +13,11 @@
 #include <vector>
 
 #include "carillon/base/random.h"
+#include "carillon/broker/histogram.h"
 #include "carillon/broker/internal/delayed_front.h"
+#include "carillon/broker/internal/extras_table.h"
 #include "carillon/broker/internal/job_table.h"
+#include "carillon/broker/internal/ready_ages.h"
 #include "carillon/broker/internal/ready_heap.h"
 #include "carillon/broker/internal/slab.h"
 #include "carillon/wheel/hierarchical_wheel.h"
@@ -165,6 +171,86 @@ TEST(ReadyHeap, GivesTheSmallestPriorityThenTheSmallestId) {
     model.erase(model.begin());
   }
   EXPECT_TRUE(heap.empty());
+}
+
+TEST(ReadyAges, KnowTheOldestWhateverComesAndGoes) {
+  Random random(8);
+  ReadyAges ages;
+  std::multiset<std::uint32_t> model;
+  // Across the wrap.
+  std::int64_t now_ms = (std::int64_t{0xffff'ff00} << 8) + 7;
+  for (int i = 0; i < 50'000; ++i) {
+    now_ms += static_cast<std::int64_t>(random.below(400));
+    const std::uint64_t what = random.below(100);
+    if (what < ((i / 5'000) % 2 == 0 ? 60U : 40U) || model.empty()) {
+      ages.enter(ReadyAges::moment(now_ms));
+      model.insert(ReadyAges::moment(now_ms));
+    } else {
+      // Mostly the oldest, sometimes any.
+      const std::uint32_t oldest =
+          ReadyAges::moment(now_ms) - static_cast<std::uint32_t>(ages.oldest_age_ms(now_ms) >> 8);
+      auto it = model.find(oldest);
+      ASSERT_NE(it, model.end());
+      if (random.one_in(3)) {
+        it = model.begin();
+        std::advance(it, static_cast<std::ptrdiff_t>(random.below(model.size())));
+      }
+      ages.leave(*it);
+      model.erase(it);
+    }
+    ASSERT_EQ(ages.count(), model.size());
+    std::uint32_t most = 0;
+    for (const std::uint32_t moment : model) {
+      most = std::max(most, ReadyAges::moment(now_ms) - moment);
+    }
+    ASSERT_EQ(ages.oldest_age_ms(now_ms), std::int64_t{most} << 8);
+    if (model.size() > 300) {
+      ages.clear();
+      model.clear();
+    }
+  }
+}
+
+TEST(ExtrasTable, FindsJobsByTheirKeysAndDates) {
+  JobTable jobs;
+  ExtrasTable table;
+  Job& first = jobs.add(1);
+  first.tube = 3;
+  Job& second = jobs.add(2);
+  second.tube = 4;
+  JobExtras extras;
+  extras.key = "k";
+  extras.due_at_ms = 5;
+  table.set(first, std::make_shared<const JobExtras>(extras));
+  extras.due_at_ms.reset();
+  table.set(second, std::make_shared<const JobExtras>(extras));
+  EXPECT_EQ(table.find(3, "k"), first.index);
+  EXPECT_EQ(table.find(4, "k"), second.index);
+  EXPECT_EQ(table.find(5, "k"), kNil);
+  EXPECT_EQ(table.by_calendar().size(), 1U);
+  // Others instead, whose key is another string.
+  table.set(first, std::make_shared<const JobExtras>(extras));
+  EXPECT_EQ(table.find(3, std::string("k")), first.index);
+  EXPECT_TRUE(table.by_calendar().empty());
+  table.set(first, std::make_shared<const JobExtras>());
+  EXPECT_FALSE(first.has_extras) << "extras with nothing in them";
+  EXPECT_EQ(table.find(3, "k"), kNil);
+  table.remove(second);
+  EXPECT_EQ(table.size() + table.keys(), 0U);
+}
+
+TEST(Histogram, CountsByPowersOfTwo) {
+  Histogram histogram;
+  for (const std::uint64_t value : {0U, 1U, 2U, 3U, 1'000U}) histogram.add(value);
+  histogram.add(~std::uint64_t{0} / 2);
+  EXPECT_EQ(histogram.counts[0], 1U);
+  EXPECT_EQ(histogram.counts[1], 1U);
+  EXPECT_EQ(histogram.counts[2], 2U);
+  EXPECT_EQ(histogram.counts[10], 1U);
+  EXPECT_EQ(histogram.counts[Histogram::kBuckets - 1], 1U);
+  EXPECT_EQ(histogram.quantile(0.5), 3U);
+  EXPECT_EQ(histogram.quantile(0), 0U);
+  EXPECT_EQ(Histogram().quantile(0.99), 0U);
 }
 
 class DelayedFrontTest : public ::testing::Test {
