@@ -16,6 +16,9 @@ namespace carillon::server {
 /// Fills in pid, hostname, os, platform and the times used so far.
 void describe_process(protocol::beanstalk::ServerStats& stats);
 
+/// The memory of this process that is in RAM; 0 if the system does not say.
+[[nodiscard]] std::uint64_t resident_bytes();
+
 /// 16 random hexadecimal digits.
 [[nodiscard]] std::string random_id();
 

@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "carillon/base/clock.h"
 #include "carillon/broker/reply.h"
@@ -60,6 +63,11 @@ struct HttpContext {
     std::int64_t uptime_ms = 0;
     std::string version;
     std::string id;
+    std::string store;               ///< "RocksDB" or "memory" ...
+    std::string data;                ///< ... and in which folder.
+    std::uint64_t memory_bytes = 0;  ///< Resident.
+    /// Named as the options; with a unit behind that, if it is not a count. 0: no limit.
+    std::vector<std::pair<std::string_view, std::uint64_t>> limits;
   };
   std::function<ServerFacts()> describe = [] { return ServerFacts{}; };
 };

@@ -26,6 +26,7 @@ class HttpEvents {
     if (exchange.request().is_head()) return;
     // A comment, so that the client knows at once that it is connected.
     exchange.stream(": carillon\n\n");
+    if (greeting_) exchange.stream(greeting_());
     listeners_.insert_or_assign(exchange.session_id(), &exchange);
     exchange.on_input_ended([this, &exchange] {
       unsubscribe(exchange.session_id());
@@ -39,10 +40,17 @@ class HttpEvents {
   /// Called when there is a listener after there was none.
   void on_first(std::function<void()> call) { on_first_ = std::move(call); }
 
-  /// `json` is one line.
-  void publish(std::string_view event, std::string_view json) {
+  /// Makes the events that a listener is told when it comes.
+  void greet(std::function<std::string()> greeting) { greeting_ = std::move(greeting); }
+
+  /// An event as it is sent. `json` is one line.
+  [[nodiscard]] static std::string event_of(std::string_view event, std::string_view json) {
     std::string text;
     text.append("event: ").append(event).append("\ndata: ").append(json).append("\n\n");
+    return text;
+  }
+  void publish(std::string_view event, std::string_view json) {
+    const std::string text = event_of(event, json);
     for (const auto& [session, exchange] : listeners_) {
       if (exchange->unsent() < kMaxUnsent) exchange->stream(text);
     }
@@ -53,6 +61,7 @@ class HttpEvents {
 
   std::unordered_map<broker::SessionId, HttpExchange*> listeners_;
   std::function<void()> on_first_;
+  std::function<std::string()> greeting_;
 };
 
 }  // namespace carillon::server

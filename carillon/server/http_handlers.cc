@@ -45,6 +45,7 @@ constexpr Line kHandlers[] = {
     {Operation::kSetTube, set_tube},
     {Operation::kGetStats, get_stats},
     {Operation::kGetEvents, get_events},
+    {Operation::kGetWheel, get_wheel},
     {Operation::kGetHealth, get_health},
     {Operation::kGetReadiness, get_readiness},
 };

@@ -55,6 +55,7 @@ void set_tube(HttpExchange& exchange);
 // http_server_state.cc
 void get_stats(HttpExchange& exchange);
 void get_events(HttpExchange& exchange);
+void get_wheel(HttpExchange& exchange);
 void get_health(HttpExchange& exchange);
 void get_readiness(HttpExchange& exchange);
 

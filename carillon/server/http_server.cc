@@ -35,6 +35,10 @@ HttpServer::HttpServer(boost::asio::io_context& loop, const ServerOptions& optio
                .desk = desk_,
                .events = events_,
                .calendar = outside_.calendar},
+      watcher_(kWatcher, outside_.partitions),
+      feed_(
+          context_, watcher_, outside_.clock,
+          [this](std::string_view event, std::string_view json) { events_.publish(event, json); }),
       deadlines_(static_cast<Tick>(floor_ms(outside_.clock.now()))),
       wake_(loop, [this] { on_wake(); }),
       events_timer_(loop),
@@ -46,6 +50,11 @@ HttpServer::HttpServer(boost::asio::io_context& loop, const ServerOptions& optio
     deliver(partition, ticket, std::move(reply));
   };
   events_.on_first([this] { tick_events(); });
+  events_.greet([this] {
+    std::string text = HttpEvents::event_of("history", feed_.history());
+    if (!feed_.last_stats().empty()) text += HttpEvents::event_of("stats", feed_.last_stats());
+    return text;
+  });
 }
 
 HttpServer::~HttpServer() {
@@ -170,6 +179,12 @@ void HttpServer::on_reply(std::size_t partition, broker::Ticket ticket, broker::
     desk_.on_reply(partition, ticket.slot, std::move(reply));
     return;
   }
+  if (ticket.session == watcher_.id()) {
+    // In a turn of its own: the feed asks on, which is not allowed in here.
+    watched_.push_back({partition, ticket.slot, std::move(reply)});
+    outside_.request_turn();
+    return;
+  }
   deliver(partition, ticket, std::move(reply));
 }
 
@@ -206,6 +221,9 @@ void HttpServer::turn() {
         request_work(session);
       }
     }
+  }
+  for (Watched& answer : std::exchange(watched_, {})) {
+    watcher_.on_reply(answer.partition, answer.slot, std::move(answer.reply));
   }
   // Those marked meanwhile have their turn next time.
   for (const broker::SessionId session : std::exchange(to_work_, {})) {
@@ -252,10 +270,9 @@ void HttpServer::on_wake() {
 }
 
 void HttpServer::tick_events() {
-  if (events_.size() == 0) return;
-  gather_stats(context_, [this](const std::string& json) {
-    if (!json.empty()) events_.publish("stats", json);
-  });
+  const bool is_watched = events_.size() > 0;
+  if (!feed_.is_wanted(is_watched)) return;
+  feed_.gather(is_watched);
   outside_.request_turn();
   events_timer_.expires_after(kEventInterval);
   events_timer_.async_wait([this](const boost::system::error_code& error) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "carillon/base/clock.h"
+#include "carillon/server/dashboard_feed.h"
 #include "carillon/server/http_connection.h"
 #include "carillon/server/http_context.h"
 #include "carillon/server/http_desk.h"
@@ -75,6 +76,7 @@ class HttpServer final : private HttpConnectionOwner {
   [[nodiscard]] std::vector<Endpoint> endpoints() const;
 
   static constexpr broker::SessionId kMark = broker::SessionId{1} << 63;
+  static constexpr broker::SessionId kWatcher = kMark | broker::SessionId{1} << 62;
 
  private:
   // HttpConnectionOwner.
@@ -102,6 +104,8 @@ class HttpServer final : private HttpConnectionOwner {
   HttpDesk desk_;
   HttpEvents events_;
   HttpContext context_;
+  HttpDesk watcher_;  // The feed's.
+  DashboardFeed feed_;
   HierarchicalWheel deadlines_;  // In ms of the clock.
   WakeTimer wake_;
   std::optional<Instant> wake_at_;
@@ -109,6 +113,12 @@ class HttpServer final : private HttpConnectionOwner {
   std::unordered_map<broker::SessionId, std::unique_ptr<HttpConnection>> connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<char> read_buffer_;
+  struct Watched {
+    std::size_t partition;
+    std::uint64_t slot;
+    broker::Reply reply;
+  };
+  std::vector<Watched> watched_;  // Answers for the feed, until the next turn.
   std::vector<broker::SessionId> to_work_;
   std::vector<broker::SessionId> held_up_;
   broker::SessionId last_id_ = kMark;

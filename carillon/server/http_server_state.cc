@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "carillon/server/dashboard_json.h"
 #include "carillon/server/http_events.h"
 #include "carillon/server/http_handlers.h"
 #include "carillon/server/stats_document.h"
@@ -40,6 +41,31 @@ void get_stats(HttpExchange& exchange) {
 void get_events(HttpExchange& exchange) {
   if (!exchange.expect_no_query()) return;
   exchange.context().events.subscribe(exchange);
+}
+
+/// The wheels of all partitions on top of each other, and when delayed jobs fall due.
+void get_wheel(HttpExchange& exchange) {
+  if (!exchange.expect_no_query()) return;
+  broker::Command command;
+  command.verb = broker::Verb::kWheel;
+  exchange.ask_all(command, [&exchange](const std::vector<Reply>& replies) {
+    broker::WheelView sum;
+    for (const Reply& reply : replies) {
+      if (std::optional<Problem> problem = failure_of(reply)) {
+        return exchange.respond(std::move(*problem));
+      }
+      add_to(sum, std::get<broker::WheelView>(*reply.detail));
+    }
+    JsonWriter out;
+    out.begin_object();
+    out.key("wheel");
+    write_wheel(sum, out);
+    out.key("due_in");
+    write_due(sum, out);
+    out.field("far", sum.far);
+    out.end_object();
+    exchange.respond_json(200, out);
+  });
 }
 
 /// The process lives and its loop turns.

@@ -112,6 +112,7 @@ class Server::Impl final : private ConnectionOwner {
   void go_on_stopping();
   void end(bool clean);
   void describe(protocol::beanstalk::ServerStats& stats) const;
+  [[nodiscard]] std::vector<std::pair<std::string_view, std::uint64_t>> limits() const;
 
   ServerOptions options_;
   const Log log_;
@@ -266,6 +267,10 @@ Result<void> Server::Impl::open_http() {
                 .count();
         facts.version = version();
         facts.id = process_id_;
+        facts.store = options_.memory ? "memory" : "RocksDB";
+        if (!options_.memory) facts.data = options_.data;
+        facts.memory_bytes = resident_bytes();
+        facts.limits = limits();
         return facts;
       },
       log_};
@@ -539,6 +544,20 @@ void Server::Impl::end(bool clean) {
   phase_ = Phase::kEnded;
   clean_ = clean;
   loop_.stop();
+}
+
+std::vector<std::pair<std::string_view, std::uint64_t>> Server::Impl::limits() const {
+  const auto ms = [](Span span) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(span).count());
+  };
+  return {{"max_job_size", options_.max_job_size},
+          {"max_connections", max_connections_},
+          {"max_jobs_in_memory", options_.max_jobs_in_memory},
+          {"body_budget_size", options_.body_budget},
+          {"horizon_ms", ms(options_.horizon)},
+          {"http_max_body_size", options_.http_max_body},
+          {"http_max_bodies_size", options_.http_max_bodies}};
 }
 
 void Server::Impl::describe(protocol::beanstalk::ServerStats& stats) const {

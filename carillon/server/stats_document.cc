@@ -5,25 +5,13 @@
 #include <vector>
 
 #include "carillon/protocol/http/json_writer.h"
+#include "carillon/server/dashboard_json.h"
 #include "carillon/server/http_desk.h"
 
 namespace carillon::server {
 namespace {
 
 using protocol::http::JsonWriter;
-
-void add(broker::PartitionStats& sum, const broker::PartitionStats& part) {
-  sum.jobs.urgent += part.jobs.urgent;
-  sum.jobs.ready += part.jobs.ready;
-  sum.jobs.reserved += part.jobs.reserved;
-  sum.jobs.delayed += part.jobs.delayed;
-  sum.jobs.buried += part.jobs.buried;
-  sum.timeouts += part.timeouts;
-  sum.total_jobs += part.total_jobs;
-  sum.tubes += part.tubes;
-  sum.far_jobs += part.far_jobs;
-  sum.body_bytes += part.body_bytes;
-}
 
 void write(const broker::PartitionStats& sum, HttpContext& context, JsonWriter& out) {
   const HttpContext::ServerFacts facts = context.describe();
@@ -54,6 +42,10 @@ void write(const broker::PartitionStats& sum, HttpContext& context, JsonWriter& 
   out.field("waiting", context.waiting);
   out.field("request_body_bytes", context.bodies);
   out.end_object();
+  out.key("limits");
+  out.begin_object();
+  for (const auto& [name, limit] : facts.limits) out.field(name, limit);
+  out.end_object();
   out.end_object();
 }
 
@@ -67,7 +59,7 @@ void gather_stats(HttpContext& context, std::function<void(std::string json)> th
         broker::PartitionStats sum;
         for (const broker::Reply& reply : replies) {
           if (reply.detail == nullptr) return then({});
-          add(sum, std::get<broker::PartitionStats>(*reply.detail));
+          add_to(sum, std::get<broker::PartitionStats>(*reply.detail));
         }
         JsonWriter out;
         write(sum, context, out);

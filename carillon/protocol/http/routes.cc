@@ -49,6 +49,7 @@ constexpr Route kRoutes[] = {
     {Operation::kSetTube, Method::kPut, "/api/v1/tubes/{tube}/settings", kAdminRole, "setTube"},
     {Operation::kGetStats, Method::kGet, "/api/v1/stats", kAnyRole, "getStats"},
     {Operation::kGetEvents, Method::kGet, "/api/v1/events", kAnyRole, "getEvents"},
+    {Operation::kGetWheel, Method::kGet, "/api/v1/wheel", kAnyRole, "getWheel"},
     {Operation::kGetHealth, Method::kGet, "/healthz", kPublic, "getHealth"},
     {Operation::kGetReadiness, Method::kGet, "/readyz", kPublic, "getReadiness"},
 };

@@ -64,10 +64,11 @@ enum class Operation : std::uint8_t {
   kSetTube,
   kGetStats,
   kGetEvents,
+  kGetWheel,
   kGetHealth,
   kGetReadiness,
 };
-inline constexpr std::size_t kOperationCount = 31;
+inline constexpr std::size_t kOperationCount = 32;
 
 struct Route {
   Operation operation;

@@ -193,7 +193,7 @@ class DescriptionTest(unittest.TestCase):
         server.ask("PUT", f"{tube}/settings", {"max_jobs": 1})
         server.post(f"{tube}/jobs", {"body": "x"})
         server.get(tube)
-        for path in ("/api/v1/stats", "/healthz", "/readyz"):
+        for path in ("/api/v1/stats", "/api/v1/wheel", "/healthz", "/readyz"):
             server.get(path)
         server.get("/api/v1/stats", headers={"Host": "evil.example"})
         server.post("/api/v1/reserve", {"tubes": ["d"]}, headers={"Origin": "http://evil"})

@@ -3,7 +3,7 @@
 
 import * as api from '../api.js';
 import {ask} from '../dialogs.js';
-import {RowList, h, say} from '../dom.js';
+import {RowList, fill, h, say} from '../dom.js';
 import {count, duration, exact_time, instant, relative, time} from '../format.js';
 import {now_ms} from '../live.js';
 import {attempt, done, failed} from '../notices.js';
@@ -79,6 +79,12 @@ export function show_schedules(main) {
         say(found, count(schedules.length));
       } catch (error) {
         if (closed) return;
+        if (error.status === 404) {
+          table.hidden = true;
+          empty.hidden = false;
+          fill(empty, 'This server does not know recurring jobs.');
+          return;
+        }
         if (error.status !== 0) {
           failed(error);
           closed = true;  // Saying so every few seconds helps nobody.
