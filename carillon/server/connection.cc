@@ -1,36 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/connection.h"
 
-#include <linux/sockios.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <boost/asio/post.hpp>
 #include <string_view>
 #include <utility>
 
 namespace carillon::server {
 namespace {
 
-/// Pieces of output sent with one system call.
-constexpr std::size_t kVectors = 64;
 /// Read at most when the input is ended by us and not by the client.
 constexpr std::size_t kLastReads = 64;
 
-bool is_transient(int error) noexcept {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
-
 }  // namespace
 
-Connection::Connection(boost::asio::io_context& loop, FileDescriptor socket, broker::SessionId id,
+Connection::Connection(boost::asio::io_context& loop, FileDescriptor socket,
+                       const std::shared_ptr<TlsContext>& tls, broker::SessionId id,
                        SessionContext& context, ConnectionOwner& owner)
-    : owner_(owner), socket_(loop), session_(id, context, output_) {
-  socket_.assign(socket.get());  // Throws if the kernel cannot watch one more.
-  static_cast<void>(socket.release());
+    : owner_(owner), transport_(loop, std::move(socket), tls), session_(id, context, output_) {
   wait_readable();
 }
 
@@ -76,23 +67,32 @@ void Connection::end_input() {
 
 void Connection::wait_readable() {
   if (std::exchange(waiting_readable_, true)) return;
-  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                     [&owner = owner_, id = session_.id()](const boost::system::error_code& error) {
-                       if (error) return;
-                       if (Connection* connection = owner.find(id)) connection->on_readable();
-                     });
+  using boost::asio::posix::stream_descriptor;
+  const auto go_on = [&owner = owner_, id = session_.id()](const boost::system::error_code& error) {
+    if (error) return;
+    if (Connection* connection = owner.find(id)) connection->on_readable();
+  };
+  if (transport_.has_pending()) {  // The socket would not tell.
+    boost::asio::post(transport_.socket().get_executor(), [go_on] { go_on({}); });
+    return;
+  }
+  transport_.socket().async_wait(
+      transport_.read_wants_write() ? stream_descriptor::wait_write : stream_descriptor::wait_read,
+      go_on);
 }
 
 void Connection::wait_writable() {
   if (std::exchange(waiting_writable_, true)) return;
-  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
-                     [&owner = owner_, id = session_.id()](const boost::system::error_code& error) {
-                       if (error) return;
-                       if (Connection* connection = owner.find(id)) {
-                         connection->waiting_writable_ = false;
-                         owner.request_work(id);
-                       }
-                     });
+  using boost::asio::posix::stream_descriptor;
+  transport_.socket().async_wait(
+      transport_.write_wants_read() ? stream_descriptor::wait_read : stream_descriptor::wait_write,
+      [&owner = owner_, id = session_.id()](const boost::system::error_code& error) {
+        if (error) return;
+        if (Connection* connection = owner.find(id)) {
+          connection->waiting_writable_ = false;
+          owner.request_work(id);
+        }
+      });
 }
 
 void Connection::on_readable() {
@@ -117,17 +117,17 @@ bool Connection::read_once() {
   std::size_t count = 0;
   if (!body.empty()) vectors[count++] = {body.data(), body.size()};
   vectors[count++] = {shared.data(), shared.size()};
-  const ssize_t got = ::readv(socket_.native_handle(), vectors.data(), static_cast<int>(count));
-  if (got < 0) {
-    failed_ = !is_transient(errno);
-    return false;
+  const Transport::Read got = transport_.read(std::span<const iovec>(vectors.data(), count));
+  switch (got.state) {
+    case Transport::State::kOk: break;
+    case Transport::State::kBlocked: return false;
+    case Transport::State::kFailed: failed_ = true; return false;
+    case Transport::State::kEnded:
+      peer_closed_ = true;
+      session_.end_input();
+      return false;
   }
-  if (got == 0) {
-    peer_closed_ = true;
-    session_.end_input();
-    return false;
-  }
-  std::size_t left = static_cast<std::size_t>(got);
+  std::size_t left = got.size;
   if (!body.empty()) {
     const std::size_t in_place = std::min(left, body.size());
     session_.body_filled(in_place);
@@ -140,43 +140,28 @@ bool Connection::read_once() {
 /// Sends as much as the socket takes. False: the client is gone.
 bool Connection::send() {
   if (waiting_writable_) return true;
-  while (!output_.empty()) {
-    std::array<iovec, kVectors> vectors;
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = output_.describe(vectors);
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (!is_transient(errno)) return false;
-      wait_writable();
-      return true;
-    }
-    output_.consume(static_cast<std::size_t>(sent));
+  switch (transport_.write(output_)) {
+    case Transport::State::kOk: return true;
+    case Transport::State::kBlocked: wait_writable(); return true;
+    default: return false;
   }
-  return true;
 }
 
 void Connection::discard() {
-  const std::span<char> shared = owner_.read_buffer();
-  const ssize_t got = ::recv(socket_.native_handle(), shared.data(), shared.size(), 0);
-  if (got == 0 || (got < 0 && !is_transient(errno))) peer_closed_ = true;
+  const Transport::State state = transport_.discard(owner_.read_buffer());
+  if (state != Transport::State::kOk) peer_closed_ = true;
 }
 
-bool Connection::delivered() {
-  int unsent = 0;
-  ::ioctl(socket_.native_handle(), SIOCOUTQ, &unsent);
-  return unsent == 0;
-}
+bool Connection::delivered() { return transport_.delivered(); }
 
 /// Closing a socket with input unread resets it, and the reset may overtake answers on the way. So,
 /// unless the client's machine has everything and has sent nothing more: send the end, and read
 /// until the client's, or until that is so.
 Connection::State Connection::close_gently() {
   int unread = 0;
-  ::ioctl(socket_.native_handle(), FIONREAD, &unread);
+  ::ioctl(transport_.socket().native_handle(), FIONREAD, &unread);
   if (peer_closed_ || (unread == 0 && delivered())) return State::kClosed;
-  ::shutdown(socket_.native_handle(), SHUT_WR);
+  transport_.end_output();
   lingering_ = true;
   wait_readable();
   return State::kLingering;

@@ -11,14 +11,15 @@
 /// not read its answers is not read either.
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "carillon/server/client_session.h"
 #include "carillon/server/endpoint.h"
 #include "carillon/server/output_buffer.h"
+#include "carillon/server/transport.h"
 
 namespace carillon::server {
 
@@ -47,8 +48,10 @@ class ConnectionOwner {
 /// Errors:   of the socket end the connection; work() says so.
 class Connection {
  public:
-  Connection(boost::asio::io_context& loop, FileDescriptor socket, broker::SessionId id,
-             SessionContext& context, ConnectionOwner& owner);
+  /// With `tls` the bytes are encrypted; null: plain.
+  Connection(boost::asio::io_context& loop, FileDescriptor socket,
+             const std::shared_ptr<TlsContext>& tls, broker::SessionId id, SessionContext& context,
+             ConnectionOwner& owner);
 
   void on_reply(std::size_t partition, std::uint64_t slot, broker::Reply reply);
 
@@ -78,7 +81,7 @@ class Connection {
   State close_gently();
 
   ConnectionOwner& owner_;
-  boost::asio::posix::stream_descriptor socket_;
+  Transport transport_;
   OutputBuffer output_;
   ClientSession session_;
   bool waiting_readable_ = false;

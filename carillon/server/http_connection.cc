@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/http_connection.h"
 
+#include <boost/asio/post.hpp>
 #include <string_view>
 #include <utility>
 
@@ -105,15 +106,19 @@ void HttpConnection::update_deadline() {
 // A handler of asio may run after its connection is gone: it finds out by the id.
 
 void HttpConnection::wait_readable() {
-  if (transport_.has_pending()) return owner_.request_work(id());
   if (std::exchange(waiting_readable_, true)) return;
   using boost::asio::posix::stream_descriptor;
+  const auto go_on = [&owner = owner_, id = id()](const boost::system::error_code& error) {
+    if (error) return;
+    if (HttpConnection* connection = owner.find(id)) connection->on_readable();
+  };
+  if (transport_.has_pending()) {  // The socket would not tell.
+    boost::asio::post(transport_.socket().get_executor(), [go_on] { go_on({}); });
+    return;
+  }
   transport_.socket().async_wait(
       transport_.read_wants_write() ? stream_descriptor::wait_write : stream_descriptor::wait_read,
-      [&owner = owner_, id = id()](const boost::system::error_code& error) {
-        if (error) return;
-        if (HttpConnection* connection = owner.find(id)) connection->on_readable();
-      });
+      go_on);
 }
 
 void HttpConnection::wait_writable() {

@@ -94,6 +94,8 @@ constexpr Option kOptions[] = {
         "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. HOST alone: "
         "port 11300; :PORT alone: on 127.0.0.1. There is no authentication: think before you leave "
         "the loopback"),
+    addresses("listen-tls", &ServerOptions::listen_tls, kDefaultPort, true,
+              "The same with TLS; needs tls-cert and tls-key"),
     addresses("http-listen", &ServerOptions::http_listen, kDefaultHttpPort, true,
               "Address of the HTTP API and the dashboard, as with listen; HOST alone: port 11380. "
               "none: there is none. Beyond the loopback it needs http-tokens"),
@@ -443,6 +445,9 @@ Result<void> check_http_options(const ServerOptions& options) {
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     return refusal("tls-cert and tls-key: one is of no use without the other");
   }
+  if (!options.listen_tls.empty() && !has_pair) {
+    return refusal("listen-tls: needs tls-cert and tls-key");
+  }
   if (!options.https_listen.empty() && !has_pair) {
     return refusal("https-listen: needs tls-cert and tls-key");
   }
@@ -466,7 +471,8 @@ Result<void> check_http_options(const ServerOptions& options) {
 }  // namespace
 
 Result<void> check_options(const ServerOptions& options) {
-  if (options.listen.empty()) return refusal("listen: there has to be an address");
+  if (options.listen.empty() && options.listen_tls.empty())
+    return refusal("listen: there has to be an address");
   if (options.memory && (options.said.contains("data") || options.data != ServerOptions{}.data)) {
     return refusal("memory and data exclude each other");
   }

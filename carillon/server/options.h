@@ -23,6 +23,7 @@ namespace carillon::server {
 /// table option_table(), and docs/reference/config.md.
 struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
+  std::vector<Endpoint> listen_tls = {};
   std::vector<Endpoint> http_listen = {Endpoint{{}, kDefaultHttpPort, {}}};
   std::vector<Endpoint> https_listen = {};
   std::string data = "carillon-data";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Long because all parts of the server meet here: what could go has its own file.
 #include "carillon/server/server.h"
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ constexpr std::uint64_t kLeastFiles = 256;
 constexpr Span kRefusalLogInterval = std::chrono::seconds(10);
 
 std::string connections_in_words(std::size_t count) {
-  return count == 1 ? "1 connection" : fmt::format("{} connections", count);
+  return fmt::format("{} connection{}", count, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -89,11 +90,13 @@ class Server::Impl final : private ConnectionOwner {
   void say_ready();
   void apply_limits();
   Result<void> open_listeners();
+  Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
+  Result<void> load_tls();
   Result<void> open_http();
   [[nodiscard]] std::size_t connection_count() const noexcept {
     return connections_.size() + (http_ == nullptr ? 0 : http_->size());
   }
-  void on_accept(FileDescriptor socket);
+  void on_accept(FileDescriptor socket, bool with_tls);
   void refuse(FileDescriptor socket);
   void on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply);
   void request_turn();
@@ -132,6 +135,7 @@ class Server::Impl final : private ConnectionOwner {
   std::unique_ptr<SessionContext> context_;
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  std::shared_ptr<TlsContext> tls_;
   std::unique_ptr<HttpServer> http_;  // Null: nobody is to be served so.
 
   std::vector<char> read_buffer_;
@@ -225,10 +229,8 @@ void Server::Impl::say_ready() {
 void Server::Impl::apply_limits() {
   context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
-  const std::uint64_t usable =
-      files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
-  max_sockets_ = usable;
-  max_connections_ = std::min(options_.max_connections, usable);
+  max_sockets_ = files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
+  max_connections_ = std::min(options_.max_connections, max_sockets_);
   if (max_connections_ == options_.max_connections) return;
   log_(LogLevel::kWarning, "limit_lowered",
        fmt::format("max-connections is {}, but the limit of {} open files allows {}",
@@ -237,14 +239,32 @@ void Server::Impl::apply_limits() {
 }
 
 Result<void> Server::Impl::open_listeners() {
-  for (const Endpoint& endpoint : options_.listen) {
+  if (Result<void> loaded = load_tls(); !loaded) return loaded;
+  Result<void> opened = listen(options_.listen, false);
+  if (opened) opened = listen(options_.listen_tls, true);
+  return opened ? opened : std::move(opened).error().prefixed("listen");
+}
+
+Result<void> Server::Impl::listen(const std::vector<Endpoint>& endpoints, bool with_tls) {
+  for (const Endpoint& endpoint : endpoints) {
     Result<std::vector<ListeningSocket>> sockets = listen_on(endpoint);
-    if (!sockets) return std::move(sockets).error().prefixed("listen");
+    if (!sockets) return std::move(sockets).error();
     for (ListeningSocket& socket : *sockets) {
       listeners_.push_back(std::make_unique<Listener>(
-          loop_, std::move(socket), [this](FileDescriptor fd) { on_accept(std::move(fd)); }, log_));
+          loop_, std::move(socket),
+          [this, with_tls](FileDescriptor fd) { on_accept(std::move(fd), with_tls); }, log_));
     }
   }
+  return {};
+}
+
+/// Of beanstalk's clients; HTTP has its own. On an error the old one stays.
+Result<void> Server::Impl::load_tls() {
+  if (options_.listen_tls.empty()) return {};
+  Result<std::shared_ptr<TlsContext>> loaded =
+      TlsContext::load({options_.tls_cert, options_.tls_key, options_.tls_client_ca});
+  if (!loaded) return std::move(loaded).error();
+  tls_ = std::move(*loaded);
   return {};
 }
 
@@ -286,16 +306,18 @@ bool Server::Impl::run() {
 
 // Connections.
 
-void Server::Impl::on_accept(FileDescriptor socket) {
+void Server::Impl::on_accept(FileDescriptor socket, bool with_tls) {
   ++total_connections_;
   if (connections_.size() >= max_connections_ || connection_count() >= max_sockets_) {
-    return refuse(std::move(socket));
+    // A handshake is more than it is worth: with TLS it is just closed.
+    return refuse(with_tls ? FileDescriptor() : std::move(socket));
   }
   const broker::SessionId id = connections_.next_id();
   ConnectionOwner& owner = *this;
   try {
     connections_.insert(
-        id, std::make_unique<Connection>(loop_, std::move(socket), id, *context_, owner));
+        id, std::make_unique<Connection>(loop_, std::move(socket), with_tls ? tls_ : nullptr, id,
+                                         *context_, owner));
   } catch (const boost::system::system_error& error) {
     log_(LogLevel::kError, "accept",
          fmt::format("a connection cannot be watched: {}", error.what()));
@@ -442,8 +464,9 @@ void Server::Impl::enter_drain_mode() {
 
 /// What lies in files beside the configuration.
 void Server::Impl::reload_http() {
-  if (http_ == nullptr) return;
-  if (Result<void> reloaded = http_->reload(); !reloaded) {
+  Result<void> reloaded = load_tls();
+  if (reloaded && http_ != nullptr) reloaded = http_->reload();
+  if (!reloaded) {
     log_(LogLevel::kError, "reload_failed",
          "the tokens and the certificate are left as they are: " + reloaded.error().message);
   }

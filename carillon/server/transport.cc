@@ -127,6 +127,16 @@ Transport::Read Transport::read(std::span<char> into) {
   return {is_transient(errno) ? State::kBlocked : State::kFailed, 0};
 }
 
+Transport::Read Transport::read(std::span<const iovec> into) {
+  if (tls_ != nullptr) {
+    return read(std::span<char>(static_cast<char*>(into[0].iov_base), into[0].iov_len));
+  }
+  const ssize_t got = ::readv(socket_.native_handle(), into.data(), static_cast<int>(into.size()));
+  if (got > 0) return {State::kOk, static_cast<std::size_t>(got)};
+  if (got == 0) return {State::kEnded, 0};
+  return {is_transient(errno) ? State::kBlocked : State::kFailed, 0};
+}
+
 Transport::State Transport::write(OutputBuffer& output) {
   write_wants_read_ = false;
   while (!output.empty()) {

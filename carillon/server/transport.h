@@ -4,6 +4,8 @@
 /// \file
 /// The bytes of one connection: a non-blocking socket, with TLS over it or without.
 
+#include <sys/uio.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
@@ -61,6 +63,8 @@ class Transport {
   };
   /// Reads once. kOk: at least one byte.
   [[nodiscard]] Read read(std::span<char> into);
+  /// The same into several places, the first first; TLS fills only that.
+  [[nodiscard]] Read read(std::span<const iovec> into);
   /// Sends as much of `output` as the socket takes. kOk: all.
   [[nodiscard]] State write(OutputBuffer& output);
 

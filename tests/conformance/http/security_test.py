@@ -8,11 +8,14 @@
 import hashlib
 import http.client
 import os
+import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from client import HOST, Server
@@ -236,10 +239,39 @@ class TlsTest(unittest.TestCase):
                                                          context=self.client(), timeout=20)
                 server.get("/api/v1/stats", connection=connection)
 
+    def test_beanstalk_over_tls(self):
+        with self.server("--tls-client-ca", self.file("ca.pem"), "--listen-tls",
+                         f"{HOST}:0") as server:
+            port = int(re.search(r"listens on \S+, \S+:(\d+), HTTP", server.log())[1])
+            with socket.create_connection((HOST, port), timeout=20) as plain, \
+                    self.client("client").wrap_socket(plain, server_hostname="localhost") as tls:
+                body = os.urandom(60000)
+                put = b"put 0 0 60 60000\r\n" + body + b"\r\n"
+                sender = threading.Thread(
+                    target=lambda: tls.sendall(put * 50 + b"reserve\r\n" * 50 + b"quit\r\n"))
+                sender.start()
+                received = b""
+                while chunk := tls.recv(65536):
+                    received += chunk
+                sender.join()
+                self.assertEqual(received.count(b"INSERTED "), 50)
+                self.assertEqual(received.count(body), 50)
+            with self.assertRaises((ssl.SSLError, OSError)):
+                with socket.create_connection((HOST, port), timeout=20) as plain, \
+                        self.client().wrap_socket(plain, server_hostname="localhost") as tls:
+                    tls.sendall(b"stats\r\n")
+                    while tls.recv(65536):
+                        pass
+                    raise OSError("closed")
+            with socket.create_connection((HOST, server.beanstalk_port), timeout=20) as plain:
+                plain.sendall(b"list-tubes\r\n")
+                self.assertIn(b"OK", plain.recv(4096))
+
     def test_wrong_files_are_named(self):
         for options, says in (
                 (["--https-listen", f"{HOST}:0"], "tls-cert and tls-key"),
                 (["--tls-cert", "x"], "tls-cert and tls-key"),
+                (["--listen-tls", f"{HOST}:0"], "listen-tls"),
                 (["--https-listen", f"{HOST}:0", "--tls-cert", "/nowhere", "--tls-key", "/no"],
                  "tls-cert '/nowhere'"),
                 (["--https-listen", f"{HOST}:0", "--tls-cert", self.file("server.pem"),
