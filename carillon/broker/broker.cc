@@ -79,6 +79,7 @@ bool Broker::follows_calendar() const { return state_->follows_calendar(); }
 void Broker::begin_recovery() { state_->begin_recovery(); }
 void Broker::restore_partition(const PartitionRecord& record) { state_->restore_partition(record); }
 void Broker::restore_tube(const TubeRecord& record) { state_->restore_tube(record); }
+void Broker::restore_schedule(const ScheduleRecord& record) { state_->restore_schedule(record); }
 void Broker::restore_job(StoredJob job) { state_->restore_job(std::move(job)); }
 void Broker::finish_recovery(WallTime now, const TimeAnchor& anchor) {
   state_->finish_recovery(now, anchor);
@@ -213,6 +214,11 @@ void Broker::State::dispatch(Command& command, Session& s) {
     case Verb::kChange: return change(command, s);
     case Verb::kHandOver: return hand_over(command, s);
     case Verb::kSetTube: return set_tube(command);
+    case Verb::kSetSchedule: return set_schedule(command);
+    case Verb::kGetSchedule: return get_schedule(command);
+    case Verb::kListSchedules: return list_schedules(command);
+    case Verb::kDeleteSchedule: return delete_schedule(command);
+    case Verb::kRunSchedule: return run_schedule(command);
     case Verb::kList:
     case Verb::kClear:
     case Verb::kWheel: return begin_scan(command, s);
@@ -255,6 +261,11 @@ void Broker::State::refuse(const Command& command, Session& s) {
     case Verb::kList:
     case Verb::kClear:
     case Verb::kSetTube:
+    case Verb::kSetSchedule:
+    case Verb::kGetSchedule:
+    case Verb::kListSchedules:
+    case Verb::kDeleteSchedule:
+    case Verb::kRunSchedule:
     case Verb::kWheel:
     case Verb::kListTubes: return reply(command.ticket, Answer::kInternalError, 0);
   }

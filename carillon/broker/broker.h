@@ -45,6 +45,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -80,6 +81,14 @@ struct BrokerOptions {
   std::size_t max_jobs_in_memory = 0;
   /// Tubes; a command that would create one more is answered kOutOfMemory.
   std::size_t max_tubes = 100'000;
+  /// Schedules, and the bytes of their texts and bodies, which are in memory; a kSetSchedule beyond
+  /// is answered kOutOfMemory.
+  std::size_t max_schedules = 10'000;
+  std::size_t max_schedule_bytes = std::size_t{64} << 20;
+  /// The first period after `after_ms` (Unix time, by the calendar) that the spec of a schedule
+  /// names; nullopt: none, or it is no spec. Empty: there are no schedules. Pure.
+  std::function<std::optional<std::int64_t>(std::string_view spec, std::int64_t after_ms)>
+      next_period;
   /// Of the jitter of backoffs.
   std::uint64_t random_seed = 1;
 };
@@ -184,6 +193,7 @@ class Broker {
   void begin_recovery();
   void restore_partition(const PartitionRecord& record);
   void restore_tube(const TubeRecord& record);
+  void restore_schedule(const ScheduleRecord& record);
   void restore_job(StoredJob job);
   /// Returns to service; reservations of sessions still open are re-established, overdue jobs are
   /// due at the next advance(). `anchor` is what the host's timeline stands on; it is stored with

@@ -69,7 +69,7 @@ void Broker::State::set_calendar(WallTime calendar, WallTime now) {
 }
 
 bool Broker::State::follows_calendar() const {
-  return far_dates_ || !extras_.by_calendar().empty();
+  return far_dates_ || !extras_.by_calendar().empty() || !schedules_.empty();
 }
 
 /// Moves what waits for a date to where that lies now.
@@ -99,6 +99,7 @@ void Broker::State::follow_calendar() {
     // Not a tick later, as the wheel would.
     if (tube.far->load.scheduled() && load_at_ms(*tube.far) <= now_ms_) load(tube);
   }
+  follow_schedules();
 }
 
 }  // namespace carillon::broker

@@ -65,6 +65,19 @@ std::optional<Answer> Broker::State::refusal(const Command& command, const Tube*
 
 /// Pre: there is no refusal() but for the tube's own limit, and no other job has its key.
 void Broker::State::insert(Command& command, std::uint64_t replaced) {
+  Tube* tube = find_or_make_tube(command.tube);
+  if (tube->settings && replaced == 0) {
+    const auto refused = refusal(command, tube);
+    if (refused) return reply(command.ticket, *refused, 0);
+  }
+  Reply answer;
+  answer.answer = Answer::kInserted;
+  answer.id = insert_job(command, *tube);
+  answer.count = replaced;
+  effects_.reply(command.ticket, std::move(answer), needs_all());
+}
+
+JobId Broker::State::insert_job(Command& command, Tube& tube) {
   bool delayed = command.delay > Span::zero();
   std::int64_t due_ms = 0;
   if (command.extras && command.extras->due_at_ms) {
@@ -76,20 +89,15 @@ void Broker::State::insert(Command& command, std::uint64_t replaced) {
     due_ms = due_after(command.delay);
   }
   const bool far = delayed && options_.store_keeps_far_jobs && due_ms - now_ms_ > horizon_ms_;
-  Tube* tube = find_or_make_tube(command.tube);
-  if (tube->settings && replaced == 0) {
-    const auto refused = refusal(command, tube);
-    if (refused) return reply(command.ticket, *refused, 0);
-  }
   if (!command.body) command.body = Body("");
   const JobId id = take_id();
-  ++tube->total_jobs;
+  ++tube.total_jobs;
   ++total_jobs_;
   ++put_count_;
   if (far) {
     JobRecord record;
     record.id = id;
-    record.tube = tube->number;
+    record.tube = tube.number;
     record.state = JobState::kDelayed;
     record.priority = command.priority;
     record.body_size = command.body.size();
@@ -98,11 +106,11 @@ void Broker::State::insert(Command& command, std::uint64_t replaced) {
     record.delay_ms = whole_ms(command.delay);
     record.created_ms = now_ms_;
     record.extras = std::move(command.extras);
-    put_far(*tube, std::move(record), std::move(command.body));
+    put_far(tube, std::move(record), std::move(command.body));
   } else {
-    if (!tube->stored) write_tube(*tube);
+    if (!tube.stored) write_tube(tube);
     Job& job = jobs_.add(id);
-    job.tube = tube->index;
+    job.tube = tube.index;
     job.priority = command.priority;
     job.body_size = command.body.size();
     job.created_ms.set(now_ms_);
@@ -117,11 +125,7 @@ void Broker::State::insert(Command& command, std::uint64_t replaced) {
     write_put(job, command.body);
     set_body(job, std::move(command.body));
   }
-  Reply answer;
-  answer.answer = Answer::kInserted;
-  answer.id = id;
-  answer.count = replaced;
-  effects_.reply(command.ticket, std::move(answer), needs_all());
+  return id;
 }
 
 void Broker::State::del(const Command& command, Session& s) {
@@ -140,6 +144,7 @@ void Broker::State::del(const Command& command, Session& s) {
 
 void Broker::State::erase(Job& job) {
   Tube& tube = tubes_[job.tube];
+  if (job.has_extras) note_ended_instance(job);
   leave(job);
   ++tube.delete_count;
   ++delete_count_;

@@ -62,6 +62,7 @@ void Broker::State::enter_buried(Job& job) {
   job.state = JobState::kBuried;
   jobs_.push_back(tube.buried, job);
   count(tube, job, +1);
+  if (job.has_extras) note_ended_instance(job);
 }
 
 void Broker::State::enter_reserved(Job& job, Session& session, std::int64_t deadline_ms) {

@@ -63,6 +63,7 @@ void Broker::State::drop_everything() {
     if (failed) reply(s.ticket, Answer::kInternalError, 0);
     if (waits) wait(s);
   });
+  drop_schedules();
   fetches_.clear();
   lookups_.clear();
   scans_.clear();

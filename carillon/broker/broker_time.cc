@@ -47,6 +47,7 @@ void Broker::State::on_expired(internal::BrokerHook& hook) {
     case HookKind::kSession: sessions_timed_out_.push_back(static_cast<Session&>(hook).id); return;
     case HookKind::kPause: unpause(tubes_[hook.index]); return;
     case HookKind::kLoad: load(tubes_[hook.index]); return;
+    case HookKind::kSchedule: attend(static_cast<internal::Schedule&>(hook)); return;
   }
 }
 

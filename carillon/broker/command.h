@@ -15,6 +15,7 @@
 #include "carillon/base/time.h"
 #include "carillon/broker/body.h"
 #include "carillon/broker/job.h"
+#include "carillon/broker/schedule.h"
 
 namespace carillon::broker {
 
@@ -63,6 +64,13 @@ enum class Verb : std::uint8_t {
   kClear,     ///< tube, states: deletes what is in them, but nothing that is reserved
   kSetTube,   ///< tube, options->settings
   kWheel,     ///< what lies where in the wheel
+
+  // Recurring jobs: of options->schedule, the name; kSetSchedule all of it.
+  kSetSchedule,     ///< Makes or changes it; its tube cannot change.
+  kGetSchedule,     ///<
+  kListSchedules,   ///< Those after that name, count of them.
+  kDeleteSchedule,  ///< Its instances stay.
+  kRunSchedule,     ///< Puts an instance now.
 };
 
 /// What a put does if a job of its tube has its key.
@@ -104,6 +112,7 @@ struct CommandOptions {
   std::optional<std::int64_t> due_at_ms;
   ListQuery list;
   TubeSettings settings;
+  ScheduleSettings schedule;
 };
 
 /// A bit for each state.

@@ -40,6 +40,10 @@ class Effects {
   /// Look for the far job with this key (Store::find_key) and answer with Broker::on_key_found. At
   /// most one a key of a tube is in flight.
   virtual void find_key(TubeNumber tube, const std::string& key) = 0;
+
+  /// Whether a batch with a put in it would be taken now (Store::accepts_puts): asked before a
+  /// schedule puts an instance.
+  [[nodiscard]] virtual bool accepts_puts() { return true; }
 };
 
 }  // namespace carillon::broker

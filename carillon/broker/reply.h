@@ -16,6 +16,7 @@
 #include "carillon/broker/command.h"
 #include "carillon/broker/histogram.h"
 #include "carillon/broker/job.h"
+#include "carillon/broker/schedule.h"
 
 namespace carillon::broker {
 
@@ -44,6 +45,8 @@ enum class Answer : std::uint8_t {
   kListed,      ///< detail: JobPage
   kCleared,     ///< count
   kTubeSet,
+  kScheduleSet,    ///< count: 1 if it is new; detail: ScheduleView
+  kNeverDue,       ///< The schedule's spec names no time to come.
   kOutOfMemory,    ///< A limit of the broker, or no room to make a put durable.
   kInternalError,  ///< It could not be made durable; nothing was changed that was acknowledged.
 };
@@ -146,8 +149,8 @@ struct PartitionStats {
 
 using TubeNames = std::vector<std::string>;
 
-using Detail =
-    std::variant<JobStats, TubeStats, PartitionStats, TubeNames, JobView, JobPage, WheelView>;
+using Detail = std::variant<JobStats, TubeStats, PartitionStats, TubeNames, JobView, JobPage,
+                            WheelView, ScheduleView, SchedulePage>;
 
 struct Reply {
   Answer answer = Answer::kNotFound;

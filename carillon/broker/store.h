@@ -36,6 +36,7 @@
 #include "carillon/base/result.h"
 #include "carillon/broker/body.h"
 #include "carillon/broker/job.h"
+#include "carillon/broker/schedule.h"
 
 namespace carillon::broker {
 
@@ -59,6 +60,9 @@ struct Mutation {
     kTube,       ///< `tube` is now as given (created or changed).
     kEraseTube,  ///< `tube.number` is gone.
     kPartition,  ///< The partition's own record is now `partition`.
+    kSchedule,   ///< The schedule of that name is as given (created or changed).
+    kScheduleProgress,  ///< The schedule of that name, which is stored, has this progress.
+    kEraseSchedule,     ///< The schedule of that name is gone.
   };
   Kind kind = Kind::kPut;
   Place place = Place::kNear;
@@ -68,7 +72,7 @@ struct Mutation {
   std::int64_t far_due_ms = 0;
   JobRecord job;
   Body body;
-  /// Index into Batch::tubes or Batch::partitions, for the kinds that need one.
+  /// Index into Batch::tubes, partitions or schedules, for the kinds that need one.
   std::uint32_t detail = 0;
 };
 
@@ -78,6 +82,7 @@ struct Batch {
   std::vector<Mutation> mutations;
   std::vector<TubeRecord> tubes;
   std::vector<PartitionRecord> partitions;
+  std::vector<ScheduleRecord> schedules;
   std::size_t bytes = 0;  ///< Body bytes, for limits.
 
   [[nodiscard]] bool empty() const noexcept { return mutations.empty(); }
@@ -85,6 +90,7 @@ struct Batch {
     mutations.clear();
     tubes.clear();
     partitions.clear();
+    schedules.clear();
     bytes = 0;
   }
 };
@@ -126,6 +132,8 @@ class RecoverySink {
   virtual void on_partition(const PartitionRecord& record) = 0;
   virtual void on_tube(const TubeRecord& record) = 0;
   virtual void on_job(StoredJob job) = 0;
+  /// Before the jobs, in no order.
+  virtual void on_schedule(const ScheduleRecord& /*record*/) {}
 };
 
 /// One partition's store.

@@ -37,6 +37,9 @@ class PartitionHost::Restorer final : public broker::RecoverySink {
     far_jobs += record.far_count;
     broker_.restore_tube(record);
   }
+  void on_schedule(const broker::ScheduleRecord& record) override {
+    broker_.restore_schedule(record);
+  }
   void on_job(broker::StoredJob job) override {
     ++jobs;
     broker_.restore_job(std::move(job));
@@ -163,7 +166,8 @@ void PartitionHost::execute(SessionQueue& queue, Command command) {
     return;
   }
   const bool dated = (command.extras && command.extras->due_at_ms) ||
-                     (command.options && command.options->due_at_ms);
+                     (command.options && command.options->due_at_ms) ||
+                     verb == broker::Verb::kSetSchedule || verb == broker::Verb::kRunSchedule;
   if (dated) look_at_calendar();
   if (verb == broker::Verb::kReserve) {
     queue.reserve_slot = slot;
@@ -471,6 +475,8 @@ void PartitionHost::find_key(broker::TubeNumber tube, const std::string& key) {
       });
   inside_store_call_ = false;
 }
+
+bool PartitionHost::accepts_puts() { return store_->accepts_puts(); }
 
 /// What the host counts belongs to the partition's statistics.
 void PartitionHost::add_own_counts(Reply& reply) const {

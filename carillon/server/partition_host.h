@@ -156,6 +156,7 @@ class PartitionHost final : private broker::Effects {
   void read_far(std::uint64_t scan, broker::TubeNumber tube, broker::FarCursor from,
                 std::int64_t until_ms, std::size_t limit) override;
   void find_key(broker::TubeNumber tube, const std::string& key) override;
+  bool accepts_puts() override;
 
   void execute(SessionQueue& queue, broker::Command command);
   void cancel_reserve(SessionQueue& queue, broker::Command command);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "carillon/broker/timeline.h"
+#include "carillon/calendar/recurrence.h"
 #include "carillon/server/local_partition.h"
 #include "carillon/server/partition_threads.h"
 #include "carillon/store/memory/volatile_store.h"
@@ -56,6 +57,7 @@ PartitionHostOptions host_options(const ServerOptions& options) {
   host.broker.max_jobs_in_memory = options.max_jobs_in_memory;
   host.broker.max_tubes = options.max_tubes;
   host.broker.random_seed = std::random_device()();
+  host.broker.next_period = calendar::next_of_spec;
   host.max_batch_mutations = options.max_batch_mutations;
   host.max_batch_bytes = options.max_batch_size;
   return host;

@@ -9,7 +9,8 @@
 ///     store_kind_name); INSTANTIATE_TEST_SUITE_P(Memory, StoreFaults, ::testing::Values(kind),
 ///     store_kind_name);
 ///
-/// and compiles store_conformance.cc, store_conformance_keys.cc and store_testing.cc with it.
+/// and compiles store_conformance.cc, store_conformance_keys.cc, store_conformance_schedules.cc and
+/// store_testing.cc with it.
 
 #include <gtest/gtest.h>
 

@@ -140,6 +140,13 @@ void add_partition(Batch& batch, PartitionRecord partition) {
   batch.partitions.push_back(std::move(partition));
 }
 
+void add_schedule(Batch& batch, Mutation::Kind kind, broker::ScheduleRecord record) {
+  Mutation& mutation = batch.mutations.emplace_back();
+  mutation.kind = kind;
+  mutation.detail = static_cast<std::uint32_t>(batch.schedules.size());
+  batch.schedules.push_back(std::move(record));
+}
+
 std::unique_ptr<Batch> copy(const Batch& batch) { return std::make_unique<Batch>(batch); }
 
 void Recovered::on_partition(const PartitionRecord& record) {
@@ -151,6 +158,11 @@ void Recovered::on_partition(const PartitionRecord& record) {
 void Recovered::on_tube(const TubeRecord& record) {
   EXPECT_TRUE(jobs.empty()) << "tubes come before jobs";
   tubes.push_back(record);
+}
+
+void Recovered::on_schedule(const broker::ScheduleRecord& record) {
+  EXPECT_TRUE(jobs.empty()) << "schedules come before jobs";
+  EXPECT_TRUE(schedules.emplace(record.settings.name, record).second) << "reported twice";
 }
 
 void Recovered::on_job(StoredJob job) {
@@ -227,6 +239,7 @@ namespace {
 bool same_near_state(const Recovered& recovered, const MemoryState& model) {
   const Recovered expected = near_state(model);
   if (recovered.partition != expected.partition || recovered.tubes != expected.tubes) return false;
+  if (recovered.schedules != expected.schedules) return false;
   return std::equal(recovered.jobs.begin(), recovered.jobs.end(), expected.jobs.begin(),
                     expected.jobs.end(), same_job);
 }
@@ -309,6 +322,9 @@ std::unique_ptr<Batch> RandomProgram::next_batch() {
       } else if (mutation.kind == Mutation::Kind::kPartition) {
         mutation.detail = static_cast<std::uint32_t>(batch->partitions.size());
         batch->partitions.push_back(single->partitions.front());
+      } else if (!single->schedules.empty()) {
+        mutation.detail = static_cast<std::uint32_t>(batch->schedules.size());
+        batch->schedules.push_back(single->schedules.front());
       }
       batch->bytes += mutation.body.size();
       batch->mutations.push_back(std::move(mutation));
@@ -360,6 +376,8 @@ void RandomProgram::add_mutation(Batch& batch) {
     if (random_.one_in(4)) tube.far_calendar_ms = random_.between(-9, 9);
     add_tube(batch, tube);
     if (random_.one_in(3)) add_tube_erase(batch, tube.number);
+  } else if (random_.one_in(2)) {
+    add_schedule_mutation(batch);
   } else {
     PartitionRecord partition;
     partition.next_id = next_id_;
@@ -370,6 +388,39 @@ void RandomProgram::add_mutation(Batch& batch) {
     partition.anchor.offset = Span(random_.between(-1'000, 1'000));
     add_partition(batch, partition);
   }
+}
+
+void RandomProgram::add_schedule_mutation(Batch& batch) {
+  broker::ScheduleRecord record;
+  record.settings.name = "schedule-" + std::to_string(random_.below(5));
+  record.settings.tube = "tube";
+  record.settings.spec = std::string(random_.below(20), '*');
+  record.settings.body = broker::Body(std::string(random_.below(300), 'b'));
+  record.settings.priority = static_cast<std::uint32_t>(random_());
+  record.settings.ttr_ms = random_.between(0, 1'000'000);
+  record.settings.overlap = static_cast<broker::Overlap>(random_.below(3));
+  record.settings.missed = static_cast<broker::Missed>(random_.below(2));
+  record.settings.jitter_ms = random_.between(0, 86'400'000);
+  if (random_.one_in(2)) {
+    broker::JobExtras extras;
+    extras.content_type = "text/plain";
+    extras.max_attempts = static_cast<std::uint32_t>(random_.below(3));
+    extras.backoff_jitter = random_.one_in(2);
+    record.settings.extras = std::make_shared<const broker::JobExtras>(std::move(extras));
+  }
+  record.progress.as_of_ms = random_.between(-9, kDueSpan);
+  if (random_.one_in(2)) record.progress.due_ms = random_.between(-9, kDueSpan);
+  if (random_.one_in(2)) record.progress.queued_ms = random_.between(-9, kDueSpan);
+  if (random_.one_in(2)) record.progress.last_ms = random_.between(-9, kDueSpan);
+  record.progress.last_job = random_();
+  record.progress.runs = random_.below(1'000);
+  record.progress.missed = random_.below(1'000);
+  record.progress.skipped = random_();
+  Mutation::Kind kind = Mutation::Kind::kSchedule;
+  if (state_.schedules().contains(record.settings.name) && !random_.one_in(3)) {
+    kind = random_.one_in(2) ? Mutation::Kind::kScheduleProgress : Mutation::Kind::kEraseSchedule;
+  }
+  add_schedule(batch, kind, std::move(record));
 }
 
 Mutation RandomProgram::make_put() {

@@ -44,6 +44,7 @@ namespace carillon::store::testing {
 void add_tube(broker::Batch& batch, broker::TubeRecord tube);
 void add_tube_erase(broker::Batch& batch, broker::TubeNumber number);
 void add_partition(broker::Batch& batch, broker::PartitionRecord partition);
+void add_schedule(broker::Batch& batch, broker::Mutation::Kind kind, broker::ScheduleRecord record);
 /// The same batch again: bodies are shared.
 [[nodiscard]] std::unique_ptr<broker::Batch> copy(const broker::Batch& batch);
 
@@ -52,10 +53,12 @@ class Recovered final : public broker::RecoverySink {
  public:
   void on_partition(const broker::PartitionRecord& record) override;
   void on_tube(const broker::TubeRecord& record) override;
+  void on_schedule(const broker::ScheduleRecord& record) override;
   void on_job(broker::StoredJob job) override;
 
   std::optional<broker::PartitionRecord> partition;
   std::vector<broker::TubeRecord> tubes;
+  std::map<std::string, broker::ScheduleRecord> schedules;
   std::vector<broker::StoredJob> jobs;
 };
 
@@ -112,6 +115,7 @@ class RandomProgram {
 
  private:
   void add_mutation(broker::Batch& batch);
+  void add_schedule_mutation(broker::Batch& batch);
   broker::Mutation make_put();
   [[nodiscard]] broker::SharedExtras some_extras(broker::TubeNumber tube);
   std::optional<broker::JobId> pick(broker::Place place);

@@ -92,6 +92,19 @@ void SimDisk::State::apply(const broker::Batch& batch) {
         CARILLON_CHECK(tubes.erase(batch.tubes.at(m.detail).number) == 1);
         break;
       case Kind::kPartition: partition = batch.partitions.at(m.detail); break;
+      case Kind::kSchedule: {
+        const broker::ScheduleRecord& schedule = batch.schedules.at(m.detail);
+        schedules[schedule.settings.name] = schedule;
+        break;
+      }
+      case Kind::kScheduleProgress: {
+        const broker::ScheduleRecord& schedule = batch.schedules.at(m.detail);
+        schedules.at(schedule.settings.name).progress = schedule.progress;
+        break;
+      }
+      case Kind::kEraseSchedule:
+        CARILLON_CHECK(schedules.erase(batch.schedules.at(m.detail).settings.name) == 1);
+        break;
     }
   }
 }
@@ -188,6 +201,7 @@ Result<void> SimStore::recover(broker::RecoverySink& sink) {
   const SimDisk::State& state = disk_.durable;
   if (state.partition) sink.on_partition(*state.partition);
   for (const auto& [number, tube] : state.tubes) sink.on_tube(tube);
+  for (const auto& [name, schedule] : state.schedules) sink.on_schedule(schedule);
   for (const auto& [id, stored] : state.jobs) {
     if (stored.job.place == Place::kFar) continue;
     broker::StoredJob job = stored.as_found();

@@ -28,6 +28,7 @@ class SimDisk {
   struct State {
     std::optional<broker::PartitionRecord> partition;
     std::map<broker::TubeNumber, broker::TubeRecord> tubes;
+    std::map<std::string, broker::ScheduleRecord> schedules;
     std::map<broker::JobId, Job> jobs;
 
     /// Stops the program when the mutation does not fit the state: a bug of the broker.

@@ -21,18 +21,19 @@ namespace carillon::broker::internal {
 
 /// Whose deadline a hook is.
 enum class HookKind : std::uint8_t {
-  kJob,      ///< Delayed: due. Reserved: the end of the reservation.
-  kSession,  ///< A waiting reserve: its timeout, or the margin of a held reservation.
-  kPause,    ///< The end of a tube's pause.
-  kLoad,     ///< A tube's far jobs come near.
+  kJob,       ///< Delayed: due. Reserved: the end of the reservation.
+  kSession,   ///< A waiting reserve: its timeout, or the margin of a held reservation.
+  kPause,     ///< The end of a tube's pause.
+  kLoad,      ///< A tube's far jobs come near.
+  kSchedule,  ///< A schedule's next period.
 };
 
 /// A place in the broker's wheel that knows what waits in it.
 struct BrokerHook : WheelHook {
   BrokerHook(HookKind hook_kind, std::uint32_t owner)
       : kind(static_cast<std::uint32_t>(hook_kind)), index(owner) {}
-  std::uint32_t kind : 2;
-  std::uint32_t index : 30;  ///< Of the job, session or tube in its slab.
+  std::uint32_t kind : 3;
+  std::uint32_t index : 29;  ///< Of the job, session or tube in its slab.
 };
 
 /// A count of milliseconds from 0 to 2^48 - 1 (the year 10889) in six bytes.

@@ -32,6 +32,7 @@
 #include "carillon/broker/internal/extras_table.h"
 #include "carillon/broker/internal/job_table.h"
 #include "carillon/broker/internal/scan.h"
+#include "carillon/broker/internal/schedule.h"
 #include "carillon/broker/internal/session.h"
 #include "carillon/broker/internal/slab.h"
 #include "carillon/broker/internal/tube.h"
@@ -74,6 +75,7 @@ class Broker::State {
   void begin_recovery();
   void restore_partition(const PartitionRecord& record);
   void restore_tube(const TubeRecord& record);
+  void restore_schedule(const ScheduleRecord& record);
   void restore_job(StoredJob stored);
   void finish_recovery(WallTime now, const TimeAnchor& anchor);
   [[nodiscard]] bool available() const { return available_; }
@@ -224,6 +226,7 @@ class Broker::State {
   // Commands. (broker_commands.cc)
   void put(Command& command, Session& session);
   void insert(Command& command, std::uint64_t replaced);
+  JobId insert_job(Command& command, Tube& tube);
   [[nodiscard]] bool is_put_far(const Command& command) const;
   [[nodiscard]] std::optional<Answer> refusal(const Command& command, const Tube* tube) const;
   void del(const Command& command, Session& session);
@@ -301,6 +304,28 @@ class Broker::State {
   void end_scan(std::size_t position);
   [[nodiscard]] JobPage make_page(internal::Scan& scan);
   void drop_scan(std::size_t position);
+
+  // Schedules. (broker_schedules.cc)
+  [[nodiscard]] std::optional<std::int64_t> next_period(const internal::Schedule& schedule,
+                                                        std::int64_t after_ms) const;
+  [[nodiscard]] internal::Schedule* find_schedule(std::string_view name);
+  [[nodiscard]] static ScheduleView schedule_view(const internal::Schedule& schedule);
+  void set_schedule(const Command& command);
+  void get_schedule(const Command& command);
+  void list_schedules(const Command& command);
+  void delete_schedule(const Command& command);
+  void run_schedule(const Command& command);
+  [[nodiscard]] bool last_lives(const internal::Schedule& schedule);
+  [[nodiscard]] bool put_instance(internal::Schedule& schedule, std::int64_t period_ms);
+  void attend(internal::Schedule& schedule);
+  [[nodiscard]] std::int64_t last_period(internal::Schedule& schedule, std::int64_t now_ms);
+  [[nodiscard]] bool meet(internal::Schedule& schedule, std::int64_t period_ms);
+  void arm(internal::Schedule& schedule);
+  void follow_schedules();
+  void note_ended_instance(const Job& job);
+  void write_schedule(const internal::Schedule& schedule, Mutation::Kind kind);
+  void drop_schedules();
+  void check_schedules() const;
 
   // Keys. (broker_keys.cc)
   [[nodiscard]] bool find_by_key(Command& command, Session& session);
@@ -394,6 +419,9 @@ class Broker::State {
   // line with it.
   Span calendar_ahead_{};
   Span followed_ahead_{};
+
+  internal::Schedules schedules_;
+  std::size_t schedule_bytes_ = 0;
 
   internal::JobTable jobs_;
   internal::ExtrasTable extras_;

@@ -28,6 +28,7 @@ struct StoredState {
   std::map<JobId, Entry> jobs;
   std::map<TubeNumber, TubeRecord> tubes;
   std::optional<PartitionRecord> partition;
+  std::map<std::string, ScheduleRecord> schedules;
 
   /// Applies `batch`; stops the program if a mutation does not fit what is stored.
   void apply(const Batch& batch) {
@@ -149,6 +150,22 @@ struct StoredState {
         return;
       }
       case Mutation::Kind::kPartition: partition = batch.partitions.at(mutation.detail); return;
+      case Mutation::Kind::kSchedule: {
+        const ScheduleRecord& schedule = batch.schedules.at(mutation.detail);
+        schedules[schedule.settings.name] = schedule;
+        return;
+      }
+      case Mutation::Kind::kScheduleProgress: {
+        const ScheduleRecord& schedule = batch.schedules.at(mutation.detail);
+        const auto found = schedules.find(schedule.settings.name);
+        CARILLON_CHECK(found != schedules.end(), schedule.settings.name, " is not stored");
+        found->second.progress = schedule.progress;
+        return;
+      }
+      case Mutation::Kind::kEraseSchedule:
+        CARILLON_CHECK(schedules.erase(batch.schedules.at(mutation.detail).settings.name) == 1,
+                       "a schedule that is not stored is erased");
+        return;
     }
   }
 };
@@ -227,6 +244,7 @@ class FakeStore {
     broker.begin_recovery();
     if (durable_.partition) broker.restore_partition(*durable_.partition);
     for (const auto& [number, record] : durable_.tubes) broker.restore_tube(record);
+    for (const auto& [name, record] : durable_.schedules) broker.restore_schedule(record);
     for (const auto& [id, entry] : durable_.jobs) {
       if (entry.job.place == Place::kFar) continue;
       StoredJob job = as_found(entry);

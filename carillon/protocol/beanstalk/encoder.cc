@@ -207,6 +207,8 @@ bool encode(const Reply& reply, std::string& out) {
     case Answer::kListed:
     case Answer::kCleared:
     case Answer::kTubeSet:
+    case Answer::kScheduleSet:
+    case Answer::kNeverDue:
     case Answer::kUsing:
     case Answer::kWatching: break;
   }

@@ -42,7 +42,29 @@ void MemoryState::apply(const Batch& batch) {
         CARILLON_CHECK(mutation.detail < batch.partitions.size(), "detail ", mutation.detail);
         partition_ = batch.partitions[mutation.detail];
         break;
+      case Mutation::Kind::kSchedule:
+      case Mutation::Kind::kScheduleProgress:
+      case Mutation::Kind::kEraseSchedule:
+        CARILLON_CHECK(mutation.detail < batch.schedules.size(), "detail ", mutation.detail);
+        set_schedule(mutation.kind, batch.schedules[mutation.detail]);
+        break;
     }
+  }
+}
+
+void MemoryState::set_schedule(Mutation::Kind kind, const broker::ScheduleRecord& record) {
+  const std::string& name = record.settings.name;
+  CARILLON_CHECK(!name.empty(), "a nameless schedule");
+  if (kind == Mutation::Kind::kSchedule) {
+    schedules_[name] = record;
+    return;
+  }
+  const auto found = schedules_.find(name);
+  CARILLON_CHECK(found != schedules_.end(), "schedule ", name, " is not stored");
+  if (kind == Mutation::Kind::kEraseSchedule) {
+    schedules_.erase(found);
+  } else {
+    found->second.progress = record.progress;
   }
 }
 
@@ -172,6 +194,7 @@ std::optional<broker::FarPlace> MemoryState::find_key(TubeNumber tube,
 void MemoryState::read_into(broker::RecoverySink& sink) const {
   if (partition_) sink.on_partition(*partition_);
   for (const auto& [number, tube] : tubes_) sink.on_tube(tube);
+  for (const auto& [name, schedule] : schedules_) sink.on_schedule(schedule);
   for (const auto& [id, entry] : jobs_) {
     if (entry.place == Place::kFar) continue;
     const bool near = entry.place == Place::kNear;

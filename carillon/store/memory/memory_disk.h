@@ -37,6 +37,9 @@ class MemoryState {
   void apply(const broker::Batch& batch);
 
   [[nodiscard]] const std::map<broker::JobId, Entry>& jobs() const noexcept { return jobs_; }
+  [[nodiscard]] const std::map<std::string, broker::ScheduleRecord>& schedules() const noexcept {
+    return schedules_;
+  }
   /// Far jobs by tube, in order of (due, id).
   [[nodiscard]] broker::FarChunk scan_far(broker::TubeNumber tube, broker::FarCursor from,
                                           std::int64_t until_ms, std::size_t limit) const;
@@ -46,6 +49,7 @@ class MemoryState {
   void read_into(broker::RecoverySink& sink) const;
 
  private:
+  void set_schedule(broker::Mutation::Kind kind, const broker::ScheduleRecord& record);
   void put(const broker::Mutation& mutation);
   void update(const broker::Mutation& mutation);
   void settle(const broker::Mutation& mutation);
@@ -61,6 +65,7 @@ class MemoryState {
   std::map<std::pair<broker::TubeNumber, std::string>, broker::JobId> keys_;
   std::map<broker::TubeNumber, broker::TubeRecord> tubes_;
   std::optional<broker::PartitionRecord> partition_;
+  std::map<std::string, broker::ScheduleRecord> schedules_;
 };
 
 /// One partition's disk: what is durable, and the batches written to it but not yet synced.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Long because every kind of record is checked against every other, with one state.
 #include "carillon/store/rocksdb/folder_check.h"
 
 #include <algorithm>
@@ -71,6 +72,7 @@ class FolderCheck {
   void check_meta_record(std::string_view key, std::string_view value);
   void check_partition_record(std::string_view key, std::string_view value);
   void check_tube_record(std::string_view key, std::string_view value);
+  void check_schedule_record(std::string_view key, std::string_view value);
   void check_mark();
   void check_partition(PartitionIndex partition);
   std::vector<FarJob> read_far(PartitionIndex partition, Tubes& tubes);
@@ -101,6 +103,7 @@ class FolderCheck {
   bool has_keys_ = true;
   std::map<std::uint32_t, broker::PartitionRecord> partitions_;
   std::map<std::uint32_t, Tubes> tubes_;
+  std::set<std::string> schedules_;  // Whose progress has been seen, but not what they are.
   // What the record of a tube says: how many of its jobs are far, and none before when.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::int64_t>> far_;
 };
@@ -295,6 +298,9 @@ void FolderCheck::check_meta() {
   if (!at->status().ok()) {
     fault(kMeta, {}, "cannot be read to its end: " + at->status().ToString());
   }
+  for (const std::string& name : schedules_) {
+    fault(kMeta, "r" + name, "the progress of a schedule that is not there");
+  }
   if (report_.format == 0 && (!partitions_.empty() || !tubes_.empty() || report_.writes != 0)) {
     fault(kMeta, format_key().view(), "there is no format record");
   }
@@ -314,6 +320,8 @@ void FolderCheck::check_meta_record(std::string_view key, std::string_view value
     check_partition_record(key, value);
   } else if (key.size() == 7 && key.front() == 't') {
     check_tube_record(key, value);
+  } else if (key.size() > 3 && (key.front() == 's' || key.front() == 'r')) {
+    check_schedule_record(key, value);
   } else {
     fault(kMeta, key, "this key is not known");
   }
@@ -342,6 +350,20 @@ void FolderCheck::check_tube_record(std::string_view key, std::string_view value
   tube.name = record->name;
   tube.paused_until_ms = record->paused_until_ms;
   tubes_[partition].emplace(record->number, std::move(tube));
+}
+
+/// Of each schedule there are two records: in the order of the keys, all of its progress first.
+void FolderCheck::check_schedule_record(std::string_view key, std::string_view value) {
+  const std::string name(key.substr(1));  // And the partition.
+  if (key.front() == 'r') {
+    const Result<broker::ScheduleProgress> progress = decode_progress(value);
+    if (!progress) fault(kMeta, key, progress.error().message);
+    schedules_.insert(name);
+    return;
+  }
+  const Result<broker::ScheduleSettings> settings = decode_schedule(value, key.substr(3));
+  if (!settings) fault(kMeta, key, settings.error().message);
+  if (schedules_.erase(name) == 0) fault(kMeta, key, "the schedule has no progress");
 }
 
 void FolderCheck::check_mark() {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Long because all values are written by one Writer and read by one Reader.
 #include "carillon/store/rocksdb/record_codec.h"
 
 #include <limits>
@@ -12,6 +13,8 @@ using broker::JobId;
 using broker::JobRecord;
 using broker::JobState;
 using broker::PartitionRecord;
+using broker::ScheduleProgress;
+using broker::ScheduleSettings;
 using broker::TubeRecord;
 
 // Values that have nothing new in them are written as they always were.
@@ -36,6 +39,11 @@ constexpr std::uint8_t kHasBackoff = 0x10;
 constexpr std::uint8_t kJitterBit = 0x20;
 constexpr std::uint8_t kHasDate = 0x40;
 constexpr std::uint8_t kHasSchedule = 0x80;
+
+// Second byte of a schedule's progress: which optional fields follow.
+constexpr std::uint8_t kHasNext = 0x01;
+constexpr std::uint8_t kHasQueued = 0x02;
+constexpr std::uint8_t kHasLast = 0x04;
 
 template <class Unsigned>
 char* store_big_endian(char* at, Unsigned value) noexcept {
@@ -254,6 +262,17 @@ Key group_key() noexcept { return Key().u8('g'); }
 Key partition_key(PartitionIndex partition) noexcept { return Key().u8('p').u16(partition); }
 Key tube_key(PartitionIndex partition, broker::TubeNumber tube) noexcept {
   return Key().u8('t').u16(partition).u32(tube);
+}
+
+std::string schedule_key(PartitionIndex partition, std::string_view name) {
+  std::string out(Key().u8('s').u16(partition).view());
+  out.append(name);
+  return out;
+}
+std::string progress_key(PartitionIndex partition, std::string_view name) {
+  std::string out(Key().u8('r').u16(partition).view());
+  out.append(name);
+  return out;
 }
 
 Result<JobId> parse_job_key(std::string_view key) {
@@ -484,6 +503,99 @@ Result<TubeRecord> decode_tube(std::string_view value) {
   }
   if (!reader.ended()) return malformed("tube", value);
   return record;
+}
+
+std::string encode_schedule(const ScheduleSettings& settings) {
+  std::string out;
+  Writer writer(out);
+  const broker::JobExtras none;
+  const broker::JobExtras& extras = settings.extras ? *settings.extras : none;
+  writer.byte(kValueVersion);
+  writer.byte(static_cast<std::uint8_t>(settings.missed));
+  writer.byte(static_cast<std::uint8_t>(settings.overlap));
+  writer.bytes(settings.tube);
+  writer.bytes(settings.spec);
+  writer.number(settings.priority);
+  writer.signed_number(settings.ttr_ms);
+  writer.signed_number(settings.jitter_ms);
+  writer.bytes(extras.content_type);
+  writer.number(extras.max_attempts);
+  writer.signed_number(extras.backoff_base_ms);
+  writer.signed_number(extras.backoff_cap_ms);
+  writer.byte(extras.backoff_jitter ? 1 : 0);
+  out.append(settings.body.view());
+  return out;
+}
+
+Result<ScheduleSettings> decode_schedule(std::string_view value, std::string_view name) {
+  Reader reader(value);
+  const Result<std::uint8_t> version = read_version(reader, "schedule", value);
+  if (!version) return version.error();
+  ScheduleSettings settings;
+  settings.name = name;
+  const std::uint8_t missed = reader.byte();
+  const std::uint8_t overlap = reader.byte();
+  settings.tube = std::string(reader.bytes());
+  settings.spec = std::string(reader.bytes());
+  settings.priority = reader.number32();
+  settings.ttr_ms = reader.signed_number();
+  settings.jitter_ms = reader.signed_number();
+  broker::JobExtras extras;
+  extras.content_type = std::string(reader.bytes());
+  extras.max_attempts = reader.number32();
+  extras.backoff_base_ms = reader.signed_number();
+  extras.backoff_cap_ms = reader.signed_number();
+  const std::uint8_t jitter = reader.byte();
+  if (!reader.ok() || *version == kFirstVersion || name.empty() || settings.tube.empty() ||
+      missed > static_cast<std::uint8_t>(broker::Missed::kSkip) ||
+      overlap > static_cast<std::uint8_t>(broker::Overlap::kQueue) || jitter > 1) {
+    return malformed("schedule", value);
+  }
+  settings.missed = static_cast<broker::Missed>(missed);
+  settings.overlap = static_cast<broker::Overlap>(overlap);
+  extras.backoff_jitter = jitter == 1;
+  if (!extras.empty()) settings.extras = std::make_shared<broker::JobExtras>(std::move(extras));
+  settings.body = broker::Body(reader.rest());
+  return settings;
+}
+
+std::string encode_progress(const ScheduleProgress& progress) {
+  std::string out;
+  Writer writer(out);
+  writer.byte(kValueVersion);
+  writer.byte(static_cast<std::uint8_t>((progress.due_ms ? kHasNext : 0) |
+                                        (progress.queued_ms ? kHasQueued : 0) |
+                                        (progress.last_ms ? kHasLast : 0)));
+  writer.signed_number(progress.as_of_ms);
+  if (progress.due_ms) writer.signed_number(*progress.due_ms);
+  if (progress.queued_ms) writer.signed_number(*progress.queued_ms);
+  if (progress.last_ms) writer.signed_number(*progress.last_ms);
+  writer.number(progress.last_job);
+  writer.number(progress.runs);
+  writer.number(progress.missed);
+  writer.number(progress.skipped);
+  return out;
+}
+
+Result<ScheduleProgress> decode_progress(std::string_view value) {
+  Reader reader(value);
+  const Result<std::uint8_t> version = read_version(reader, "progress", value);
+  if (!version) return version.error();
+  ScheduleProgress progress;
+  const std::uint8_t fields = reader.byte();
+  progress.as_of_ms = reader.signed_number();
+  if ((fields & kHasNext) != 0) progress.due_ms = reader.signed_number();
+  if ((fields & kHasQueued) != 0) progress.queued_ms = reader.signed_number();
+  if ((fields & kHasLast) != 0) progress.last_ms = reader.signed_number();
+  progress.last_job = reader.number();
+  progress.runs = reader.number();
+  progress.missed = reader.number();
+  progress.skipped = reader.number();
+  if (!reader.ended() || *version == kFirstVersion ||
+      (fields & ~(kHasNext | kHasQueued | kHasLast)) != 0) {
+    return malformed("progress", value);
+  }
+  return progress;
 }
 
 std::string encode_partition(const PartitionRecord& record) {

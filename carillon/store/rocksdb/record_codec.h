@@ -15,6 +15,7 @@
 
 #include "carillon/base/result.h"
 #include "carillon/broker/job.h"
+#include "carillon/broker/schedule.h"
 #include "carillon/broker/store.h"
 
 namespace carillon::store {
@@ -58,6 +59,10 @@ class Key {
 [[nodiscard]] Key group_key() noexcept;
 [[nodiscard]] Key partition_key(PartitionIndex partition) noexcept;
 [[nodiscard]] Key tube_key(PartitionIndex partition, broker::TubeNumber tube) noexcept;
+
+/// meta: what was said of a schedule, and how far it is.
+[[nodiscard]] std::string schedule_key(PartitionIndex partition, std::string_view name);
+[[nodiscard]] std::string progress_key(PartitionIndex partition, std::string_view name);
 
 /// Reads back what job_key and far_key wrote. kCorrupt if the size is wrong.
 Result<broker::JobId> parse_job_key(std::string_view key);
@@ -117,6 +122,12 @@ Result<broker::FarPlace> decode_place(std::string_view value);
 
 [[nodiscard]] std::string encode_tube(const broker::TubeRecord& record);
 Result<broker::TubeRecord> decode_tube(std::string_view value);
+
+/// Without the name, which the key has.
+[[nodiscard]] std::string encode_schedule(const broker::ScheduleSettings& settings);
+Result<broker::ScheduleSettings> decode_schedule(std::string_view value, std::string_view name);
+[[nodiscard]] std::string encode_progress(const broker::ScheduleProgress& progress);
+Result<broker::ScheduleProgress> decode_progress(std::string_view value);
 
 [[nodiscard]] std::string encode_partition(const broker::PartitionRecord& record);
 Result<broker::PartitionRecord> decode_partition(std::string_view value);

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace carillon::store;
   if (size == 0) return 0;
   const std::string_view value(reinterpret_cast<const char*>(bytes) + 1, size - 1);
-  switch (bytes[0] % 7) {
+  switch (bytes[0] % 9) {
     case 0:
       if (const auto job = decode_job(value, 7)) {
         std::string again;
@@ -41,6 +41,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     case 5:
       if (const auto place = decode_place(value)) {
         CARILLON_CHECK(encode_place(*place) == value, to_hex(value));
+      }
+      break;
+    case 7:
+      if (const auto schedule = decode_schedule(value, "name")) {
+        CARILLON_CHECK(encode_schedule(*schedule) == value, to_hex(value));
+      }
+      break;
+    case 8:
+      if (const auto progress = decode_progress(value)) {
+        CARILLON_CHECK(encode_progress(*progress) == value, to_hex(value));
       }
       break;
     default:

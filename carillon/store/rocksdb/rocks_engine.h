@@ -85,6 +85,7 @@ class RocksEngine final : public PipelineEngine {
   Result<void> raise_format();
 
   Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
+  Result<void> load_schedules(PartitionIndex partition, broker::RecoverySink& sink);
   Result<void> load_jobs(PartitionIndex partition, broker::RecoverySink& sink);
 
   // The puts of a batch, or all else in it.

@@ -251,6 +251,25 @@ void RocksEngine::append(PartitionIndex partition, const Batch& batch, const Mut
       status = batch_.Put(handle(kMeta), partition_key(partition).view(),
                           encode_partition(batch.partitions.at(mutation.detail)));
       break;
+    case Mutation::Kind::kSchedule:
+    case Mutation::Kind::kScheduleProgress: {
+      const broker::ScheduleRecord& record = batch.schedules.at(mutation.detail);
+      if (mutation.kind == Mutation::Kind::kSchedule) {
+        status = batch_.Put(handle(kMeta), schedule_key(partition, record.settings.name),
+                            encode_schedule(record.settings));
+      }
+      if (status.ok()) {
+        status = batch_.Put(handle(kMeta), progress_key(partition, record.settings.name),
+                            encode_progress(record.progress));
+      }
+      break;
+    }
+    case Mutation::Kind::kEraseSchedule: {
+      const std::string& name = batch.schedules.at(mutation.detail).settings.name;
+      status = batch_.Delete(handle(kMeta), schedule_key(partition, name));
+      if (status.ok()) status = batch_.Delete(handle(kMeta), progress_key(partition, name));
+      break;
+    }
   }
   // Only a batch of more than 4 GB can fail here; limits far above keep it from that.
   CARILLON_CHECK(status.ok(), status.ToString());
@@ -457,6 +476,37 @@ Result<void> RocksEngine::load_meta(PartitionIndex partition, broker::RecoverySi
     sink.on_tube(*tube);
   }
   if (!at->status().ok()) return to_error(at->status(), "read tubes");
+  return load_schedules(partition, sink);
+}
+
+Result<void> RocksEngine::load_schedules(PartitionIndex partition, broker::RecoverySink& sink) {
+  const std::string begin = schedule_key(partition, "");
+  const std::string end(Key().u8('s').u16(static_cast<PartitionIndex>(partition + 1)).view());
+  const Slice lower(begin);
+  const Slice upper(end);
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(kMeta)));
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    const std::string_view name = key.substr(begin.size());
+    Result<broker::ScheduleSettings> settings = decode_schedule(at->value().ToStringView(), name);
+    if (!settings) return corrupt("meta", key, std::move(settings.error()));
+    std::string value;
+    const Status status =
+        db_->Get(ReadOptions(), handle(kMeta), progress_key(partition, name), &value);
+    if (status.IsNotFound()) {
+      return corrupt("meta", key, Error{ErrorCode::kCorrupt, "the schedule has no progress"});
+    }
+    if (!status.ok()) return to_error(status, "read schedules");
+    Result<broker::ScheduleProgress> progress = decode_progress(value);
+    if (!progress) {
+      return corrupt("meta", progress_key(partition, name), std::move(progress.error()));
+    }
+    sink.on_schedule({*std::move(settings), *progress});
+  }
+  if (!at->status().ok()) return to_error(at->status(), "read schedules");
   return {};
 }
 
