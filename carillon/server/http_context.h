@@ -15,11 +15,13 @@
 #include "carillon/base/clock.h"
 #include "carillon/broker/reply.h"
 #include "carillon/server/http_guard.h"
+#include "carillon/server/metrics/metrics.h"
 #include "carillon/server/partitions.h"
 
 namespace carillon::server {
 
 class HttpDesk;
+class Webhooks;
 class HttpEvents;
 
 struct HttpLimits {
@@ -41,6 +43,8 @@ struct HttpContext {
   HttpDesk& desk;
   HttpEvents& events;
   const Calendar& calendar;
+  Webhooks* webhooks = nullptr;  ///< Null: there are none.
+  MetricTubes metric_tubes{100};
   HttpLimits limits = {};
   /// Different at every start of the server; part of every receipt.
   std::uint64_t epoch = 0;
@@ -60,6 +64,10 @@ struct HttpContext {
   struct ServerFacts {
     std::uint64_t connections = 0;
     std::uint64_t http_connections = 0;
+    std::uint64_t refused_connections = 0;
+    std::uint64_t commit_failures = 0;
+    std::uint64_t recoveries = 0;
+    bool accepts_puts = true;
     std::int64_t uptime_ms = 0;
     std::string version;
     std::string id;

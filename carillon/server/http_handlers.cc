@@ -48,6 +48,7 @@ constexpr Line kHandlers[] = {
     {Operation::kGetWheel, get_wheel},
     {Operation::kGetHealth, get_health},
     {Operation::kGetReadiness, get_readiness},
+    {Operation::kGetMetrics, get_metrics},
 };
 
 constexpr bool is_in_order() {

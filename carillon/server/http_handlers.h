@@ -59,6 +59,9 @@ void get_wheel(HttpExchange& exchange);
 void get_health(HttpExchange& exchange);
 void get_readiness(HttpExchange& exchange);
 
+// http_metrics.cc
+void get_metrics(HttpExchange& exchange);
+
 /// What an answer means that is the same for every command: the store could not, or there is no
 /// room. Nothing if it is none of those.
 [[nodiscard]] std::optional<protocol::http::Problem> failure_of(const broker::Reply& reply);

@@ -34,7 +34,9 @@ HttpServer::HttpServer(boost::asio::io_context& loop, const ServerOptions& optio
                .guard = guard_,
                .desk = desk_,
                .events = events_,
-               .calendar = outside_.calendar},
+               .calendar = outside_.calendar,
+               .webhooks = outside_.webhooks,
+               .metric_tubes = MetricTubes(options.metrics_tubes)},
       watcher_(kWatcher, outside_.partitions),
       feed_(
           context_, watcher_, outside_.clock,

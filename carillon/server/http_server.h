@@ -40,6 +40,7 @@ class HttpServer final : private HttpConnectionOwner {
     PartitionGroup& partitions;
     const Clock& clock;
     const Calendar& calendar;
+    Webhooks* webhooks;
     /// turn() is to be called soon.
     std::function<void()> request_turn;
     /// Whether there may be one more connection, of whatever kind.

@@ -80,14 +80,16 @@ void get_readiness(HttpExchange& exchange) {
     return exchange.respond(Problem{ProblemKind::kDraining, "puts are refused"});
   }
   broker::Command command;
-  command.verb = broker::Verb::kStatsTube;  // Refused while a store is being recovered.
-  command.tube = "default";
+  command.verb = broker::Verb::kStats;  // Refused while a store is being recovered.
   exchange.ask_all(command, [&exchange](const std::vector<Reply>& replies) {
     for (const Reply& reply : replies) {
       if (reply.answer == broker::Answer::kInternalError) {
         return exchange.respond(
             Problem{ProblemKind::kUnavailable, "the store of a partition is being recovered"});
       }
+    }
+    if (!exchange.context().describe().accepts_puts) {
+      return exchange.respond(Problem{ProblemKind::kUnavailable, "the disk is full"});
     }
     respond_status(exchange, "ready");
   });

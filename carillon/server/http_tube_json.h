@@ -9,7 +9,11 @@
 
 namespace carillon::server {
 
-/// {"name", "jobs", ...}: what is counted of a tube, and its settings.
-void write_tube(const broker::TubeStats& tube, protocol::http::JsonWriter& out);
+class Webhooks;
+
+/// {"name", "jobs", ...}: what is counted of a tube, its settings, and how its webhook is doing.
+/// `webhooks` may be null.
+void write_tube(const broker::TubeStats& tube, const Webhooks* webhooks,
+                protocol::http::JsonWriter& out);
 
 }  // namespace carillon::server

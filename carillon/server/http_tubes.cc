@@ -8,6 +8,8 @@
 #include "carillon/protocol/http/job_requests.h"
 #include "carillon/server/http_handlers.h"
 #include "carillon/server/http_tube_json.h"
+#include "carillon/server/webhook/settings_document.h"
+#include "carillon/server/webhook/webhooks.h"
 
 namespace carillon::server {
 namespace {
@@ -40,7 +42,7 @@ std::optional<Problem> problem_of(const Reply& reply) {
 
 }  // namespace
 
-void write_tube(const broker::TubeStats& tube, JsonWriter& out) {
+void write_tube(const broker::TubeStats& tube, const Webhooks* webhooks, JsonWriter& out) {
   out.begin_object();
   out.field("name", tube.name);
   out.key("jobs");
@@ -72,7 +74,16 @@ void write_tube(const broker::TubeStats& tube, JsonWriter& out) {
   out.key("settings");
   out.begin_object();
   if (tube.settings.max_jobs != 0) out.field("max_jobs", tube.settings.max_jobs);
+  const WebhookSettings* webhook = webhooks == nullptr ? nullptr : webhooks->settings_of(tube.name);
+  if (webhook != nullptr) {
+    out.key("webhook");
+    write_webhook(*webhook, false, out);
+  }
   out.end_object();
+  if (webhook != nullptr) {
+    out.key("webhook");
+    write_webhook_state(*webhook, *webhooks->state_of(tube.name), out);
+  }
   out.end_object();
 }
 
@@ -86,7 +97,8 @@ void respond_with_tube(HttpExchange& exchange, std::string_view tube) {
                    return exchange.respond(std::move(*problem));
                  }
                  JsonWriter out;
-                 write_tube(std::get<broker::TubeStats>(*reply.detail), out);
+                 write_tube(std::get<broker::TubeStats>(*reply.detail), exchange.context().webhooks,
+                            out);
                  exchange.respond_json(200, out);
                });
 }
@@ -157,7 +169,9 @@ class TubePage : public std::enable_shared_from_this<TubePage> {
     if (--missing_ > 0) return;
     std::sort(stats_.begin(), stats_.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
-    for (const broker::TubeStats& tube : stats_) write_tube(tube, out_);
+    for (const broker::TubeStats& tube : stats_) {
+      write_tube(tube, exchange_.context().webhooks, out_);
+    }
     stats_.clear();
     exchange_.defer([self = shared_from_this()] { self->ask_some(); });
   }
@@ -262,19 +276,33 @@ void set_tube(HttpExchange& exchange) {
   if (!tube || !exchange.expect_no_query()) return;
   const auto values = exchange.json();
   if (!values) return;
-  broker::CommandOptions options;
-  if (std::optional<Problem> problem =
-          protocol::http::decode_tube_settings(*values, options.settings)) {
+  auto options = std::make_shared<broker::CommandOptions>();
+  Webhooks* const webhooks = exchange.context().webhooks;
+  protocol::http::Fields fields(*values);
+  protocol::http::read_tube_settings(fields, options->settings);
+  if (webhooks != nullptr) {
+    if (std::optional<protocol::http::Fields> webhook = fields.object("webhook")) {
+      std::optional<WebhookSettings> settings(std::in_place);
+      if (std::optional<Problem> problem = decode_webhook(
+              std::move(*webhook), webhooks->settings_of(std::string(*tube)), *settings)) {
+        fields.fail(std::move(*problem));
+      }
+      options->settings.document = webhook_document(settings);
+    }
+  }
+  if (std::optional<Problem> problem = fields.finish()) {
     return exchange.respond(std::move(*problem));
   }
   Command command = command_of(Verb::kSetTube, *tube);
-  command.options = std::make_shared<const broker::CommandOptions>(std::move(options));
+  command.options = options;
   exchange.ask(exchange.partition_of(*tube), std::move(command), [&exchange](const Reply& reply) {
     if (std::optional<Problem> problem = problem_of(reply)) {
       return exchange.respond(std::move(*problem));
     }
     exchange.respond(HttpResponse{204});
   });
+  // Behind it, and even if this client goes away before it is answered.
+  if (webhooks != nullptr) webhooks->look_again(std::string(*tube));
 }
 
 }  // namespace carillon::server

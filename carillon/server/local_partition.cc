@@ -59,7 +59,9 @@ void LocalPartition::begin_stop() {
 }
 
 PartitionGroup::Totals LocalPartition::totals() const noexcept {
-  return {host_.stats().recovered_jobs, host_.stats().recovered_far_jobs, host_.stats().mutations};
+  const PartitionHostStats& stats = host_.stats();
+  return {stats.recovered_jobs,  stats.recovered_far_jobs, stats.mutations,
+          stats.commit_failures, stats.recoveries,         host_.has_room_for_puts()};
 }
 
 }  // namespace carillon::server

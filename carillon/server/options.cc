@@ -16,6 +16,7 @@
 #include "carillon/base/check.h"
 #include "carillon/server/partitions.h"
 #include "carillon/server/units.h"
+#include "carillon/server/webhook_loop.h"
 
 namespace carillon::server {
 namespace {
@@ -182,6 +183,15 @@ constexpr Option kOptions[] = {
         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on")),
     of_disk(flag("accept-loss", &ServerOptions::accept_loss,
                  "Open a folder even if jobs that were promised are missing from it")),
+    texts("webhook-allow", &ServerOptions::webhook_allow,
+          "Addresses that webhooks may connect to though they are not public: a block such as "
+          "10.20.0.0/16, or one address; may be repeated"),
+    count("webhook-connections", &ServerOptions::webhook_connections, 1, 100'000,
+          "Connections of all webhooks together"),
+    text("webhook-ca-file", &ServerOptions::webhook_ca_file,
+         "Certificates of authorities, PEM, for webhooks, instead of the system's"),
+    count("metrics-tubes", &ServerOptions::metrics_tubes, 0, 100'000,
+          "Tubes with series of their own in the metrics; the rest are summed"),
     live(duration(
         "drain-timeout", &ServerOptions::drain_timeout, 0, kHourMs,
         "On SIGTERM, the time to answer what has been received before the process ends anyway")),
@@ -475,6 +485,9 @@ Result<void> check_options(const ServerOptions& options) {
     return refusal("listen: there has to be an address");
   if (options.memory && (options.said.contains("data") || options.data != ServerOptions{}.data)) {
     return refusal("memory and data exclude each other");
+  }
+  if (Result<std::vector<AddressBlock>> blocks = allowed_blocks(options); !blocks) {
+    return std::move(blocks).error();
   }
   return check_http_options(options);
 }

@@ -60,6 +60,10 @@ struct ServerOptions {
   Span http_body_timeout = std::chrono::seconds(60);
   Span http_write_timeout = std::chrono::seconds(30);
   bool accept_loss = false;
+  std::vector<std::string> webhook_allow;
+  std::uint64_t webhook_connections = 1'000;
+  std::string webhook_ca_file;
+  std::uint64_t metrics_tubes = 100;
   Span drain_timeout = std::chrono::seconds(10);
   std::string log_level = "info";
   std::string log_format = "text";

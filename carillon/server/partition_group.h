@@ -46,6 +46,9 @@ class PartitionGroup : public Partitions {
     std::uint64_t recovered_jobs = 0;      ///< Near: read into memory at the start ...
     std::uint64_t recovered_far_jobs = 0;  ///< ... and far: on disk only.
     std::uint64_t mutations = 0;
+    std::uint64_t commit_failures = 0;
+    std::uint64_t recoveries = 0;  ///< The start included.
+    bool accepts_puts = true;      ///< False: the disk is full.
   };
   /// Sums over the partitions; may lag by a turn.
   [[nodiscard]] virtual Totals totals() const noexcept = 0;

@@ -119,6 +119,8 @@ class PartitionHost final : private broker::Effects {
   void checkpoint();
   /// Nothing to commit, nothing in flight, no reply held back.
   [[nodiscard]] bool idle() const;
+  /// Whether there is room to make puts durable.
+  [[nodiscard]] bool has_room_for_puts() const { return store_->accepts_puts(); }
   /// False between a failed commit and the recovery from it.
   [[nodiscard]] bool available() const;
 

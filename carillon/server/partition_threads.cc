@@ -91,7 +91,10 @@ class PartitionThreads::Worker {
   [[nodiscard]] Totals totals() const noexcept {
     return {recovered_jobs_.load(std::memory_order_relaxed),
             recovered_far_jobs_.load(std::memory_order_relaxed),
-            mutations_.load(std::memory_order_relaxed)};
+            mutations_.load(std::memory_order_relaxed),
+            commit_failures_.load(std::memory_order_relaxed),
+            recoveries_.load(std::memory_order_relaxed),
+            accepts_puts_.load(std::memory_order_relaxed)};
   }
 
  private:
@@ -137,6 +140,9 @@ class PartitionThreads::Worker {
     recovered_jobs_.store(host_.stats().recovered_jobs, std::memory_order_relaxed);
     recovered_far_jobs_.store(host_.stats().recovered_far_jobs, std::memory_order_relaxed);
     mutations_.store(host_.stats().mutations, std::memory_order_relaxed);
+    commit_failures_.store(host_.stats().commit_failures, std::memory_order_relaxed);
+    recoveries_.store(host_.stats().recoveries, std::memory_order_relaxed);
+    accepts_puts_.store(host_.has_room_for_puts(), std::memory_order_relaxed);
     const bool accepts = host_.accepts_work();
     const bool stopped = stopping_ && host_.idle();
     const bool accepts_changed =
@@ -154,6 +160,9 @@ class PartitionThreads::Worker {
   std::atomic<std::uint64_t> recovered_jobs_{0};
   std::atomic<std::uint64_t> recovered_far_jobs_{0};
   std::atomic<std::uint64_t> mutations_{0};
+  std::atomic<std::uint64_t> commit_failures_{0};
+  std::atomic<std::uint64_t> recoveries_{0};
+  std::atomic<bool> accepts_puts_{true};
 
   // The thread's. The loop first: what runs on it dies before it.
   boost::asio::io_context loop_{1};
@@ -253,6 +262,9 @@ PartitionGroup::Totals PartitionThreads::totals() const noexcept {
     sum.recovered_jobs += one.recovered_jobs;
     sum.recovered_far_jobs += one.recovered_far_jobs;
     sum.mutations += one.mutations;
+    sum.commit_failures += one.commit_failures;
+    sum.recoveries += one.recoveries;
+    sum.accepts_puts = sum.accepts_puts && one.accepts_puts;
   }
   return sum;
 }

@@ -25,6 +25,7 @@
 #include "carillon/server/listener.h"
 #include "carillon/server/partition_setup.h"
 #include "carillon/server/supervisor.h"
+#include "carillon/server/webhook_loop.h"
 
 namespace carillon::server {
 namespace {
@@ -55,7 +56,10 @@ class Server::Impl final : private ConnectionOwner {
  public:
   Impl(const ServerOptions& options, Log log)
       : options_(options), log_(std::move(log)), read_buffer_(kReadBuffer) {}
-  ~Impl() { listeners_.clear(); }
+  ~Impl() {
+    listeners_.clear();
+    if (webhooks_) (*webhooks_)->close();
+  }
 
   Result<void> start();
   bool run();
@@ -93,6 +97,7 @@ class Server::Impl final : private ConnectionOwner {
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
   Result<void> load_tls();
   Result<void> open_http();
+  [[nodiscard]] bool webhooks_are_idle() const { return !webhooks_ || (*webhooks_)->idle(); }
   [[nodiscard]] std::size_t connection_count() const noexcept {
     return connections_.size() + (http_ == nullptr ? 0 : http_->size());
   }
@@ -136,6 +141,7 @@ class Server::Impl final : private ConnectionOwner {
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::shared_ptr<TlsContext> tls_;
+  std::unique_ptr<WebhookLoop> webhooks_;
   std::unique_ptr<HttpServer> http_;  // Null: nobody is to be served so.
 
   std::vector<char> read_buffer_;
@@ -194,8 +200,11 @@ Result<void> Server::Impl::start() {
   context_ = std::make_unique<SessionContext>(SessionContext{*partitions_.group});
   apply_limits();
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
+  webhooks_ = std::make_unique<WebhookLoop>(
+      loop_, options_, *partitions_.group, clock_, calendar_, [this] { request_turn(); }, log_);
   if (Result<void> opened = open_listeners(); !opened) return opened;
   if (Result<void> opened = open_http(); !opened) return opened;
+  webhooks_->start();
   say_ready();
   return {};
 }
@@ -274,6 +283,7 @@ Result<void> Server::Impl::open_http() {
       *partitions_.group,
       clock_,
       calendar_,
+      &**webhooks_,
       [this] {
         if (!partitions_turning_) request_turn();
       },
@@ -282,6 +292,11 @@ Result<void> Server::Impl::open_http() {
         HttpContext::ServerFacts facts;
         facts.connections = connections_.size();
         facts.http_connections = http_->size();
+        facts.refused_connections = refused_;
+        const PartitionGroup::Totals totals = partitions_.group->totals();
+        facts.commit_failures = totals.commit_failures;
+        facts.recoveries = totals.recoveries;
+        facts.accepts_puts = totals.accepts_puts;
         facts.uptime_ms =
             std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_)
                 .count();
@@ -346,6 +361,10 @@ void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker
     if (http_ != nullptr) http_->on_reply(partition, ticket, std::move(reply));
     return;
   }
+  if (Webhooks::owns(ticket.session)) {
+    if (webhooks_) (*webhooks_)->on_reply(partition, ticket, std::move(reply));
+    return;
+  }
   if (Connection* connection = connections_.find(ticket.session)) {
     connection->on_reply(partition, ticket.slot, std::move(reply));
   }
@@ -385,6 +404,7 @@ void Server::Impl::turn() {
   for (const broker::SessionId session : working_) work_on(session);
   working_.clear();
   if (http_ != nullptr) http_->turn();
+  if (webhooks_) webhooks_->turn();
   if (phase_ != Phase::kServing) go_on_stopping();
 }
 
@@ -524,6 +544,7 @@ void Server::Impl::stop() {
   for (const auto& listener : listeners_) listener->close();
   connections_.for_each([](Connection& connection) { connection.end_input(); });
   if (http_ != nullptr) http_->stop();
+  if (webhooks_) (*webhooks_)->stop();
   drain_until_ = clock_.now() + options_.drain_timeout;
   wait_for_drain(options_.drain_timeout);
   request_turn();
@@ -537,6 +558,7 @@ void Server::Impl::on_drain_timeout() {
          {{"connections", connection_count()}});
     connections_.clear();
     if (http_ != nullptr) http_->close_all();
+    if (webhooks_) (*webhooks_)->close();
     request_turn();
   } else {
     log_(LogLevel::kError, "drain_timeout",
@@ -546,8 +568,9 @@ void Server::Impl::on_drain_timeout() {
 }
 
 void Server::Impl::go_on_stopping() {
-  if (phase_ == Phase::kDraining && connection_count() == 0) {
+  if (phase_ == Phase::kDraining && connection_count() == 0 && webhooks_are_idle()) {
     phase_ = Phase::kCheckpoint;
+    if (webhooks_) (*webhooks_)->close();
     partitions_.group->begin_stop();
     wait_for_drain(std::max<Span>(drain_until_ - clock_.now(), kLastCheckpoint));
   } else if (phase_ == Phase::kCheckpoint && partitions_.group->stopped()) {

@@ -311,13 +311,17 @@ std::optional<Problem> decode_clear(std::span<const Value> values, broker::JobSt
   return fields.finish();
 }
 
-std::optional<Problem> decode_tube_settings(std::span<const Value> values,
-                                            broker::TubeSettings& settings) {
-  Fields fields(values);
+void read_tube_settings(Fields& fields, broker::TubeSettings& settings) {
   std::int64_t number = 0;
   if (fields.number("max_jobs", 0, 1'000'000'000'000, number)) {
     settings.max_jobs = static_cast<std::uint64_t>(number);
   }
+}
+
+std::optional<Problem> decode_tube_settings(std::span<const Value> values,
+                                            broker::TubeSettings& settings) {
+  Fields fields(values);
+  read_tube_settings(fields, settings);
   return fields.finish();
 }
 

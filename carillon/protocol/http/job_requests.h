@@ -121,6 +121,8 @@ struct TubesRequest {
 [[nodiscard]] std::optional<Problem> decode_clear(std::span<const Value> values,
                                                   broker::JobStates& states);
 
+/// The members of a tube's settings that the broker knows.
+void read_tube_settings(Fields& fields, broker::TubeSettings& settings);
 /// {"max_jobs": 1000}
 [[nodiscard]] std::optional<Problem> decode_tube_settings(std::span<const Value> values,
                                                           broker::TubeSettings& settings);

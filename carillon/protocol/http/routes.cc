@@ -52,6 +52,7 @@ constexpr Route kRoutes[] = {
     {Operation::kGetWheel, Method::kGet, "/api/v1/wheel", kAnyRole, "getWheel"},
     {Operation::kGetHealth, Method::kGet, "/healthz", kPublic, "getHealth"},
     {Operation::kGetReadiness, Method::kGet, "/readyz", kPublic, "getReadiness"},
+    {Operation::kGetMetrics, Method::kGet, "/metrics", kAnyRole, "getMetrics"},
 };
 
 constexpr bool is_in_order() {

@@ -67,8 +67,9 @@ enum class Operation : std::uint8_t {
   kGetWheel,
   kGetHealth,
   kGetReadiness,
+  kGetMetrics,
 };
-inline constexpr std::size_t kOperationCount = 32;
+inline constexpr std::size_t kOperationCount = 33;
 
 struct Route {
   Operation operation;

@@ -57,7 +57,9 @@ class Server:
         self.stop()
 
     def start(self):
-        store = ["--data", self.data, "--min-free-space", "0"] if self.durable else ["--memory"]
+        store = ["--data", self.data] if self.durable else ["--memory"]
+        if self.durable and "--min-free-space" not in self.options:
+            store += ["--min-free-space", "0"]
         listen = [] if "--http-listen" in self.options else [
             f"--{self.scheme}-listen", f"{HOST}:0"]
         if self.scheme == "https":

@@ -191,9 +191,14 @@ class DescriptionTest(unittest.TestCase):
             server.get(path)
             server.post(f"{path}/clear", {"states": ["ready"]})
         server.ask("PUT", f"{tube}/settings", {"max_jobs": 1})
+        server.ask("PUT", "/api/v1/tubes/hooked/settings", {"webhook": {
+            "url": "http://127.0.0.1:9/", "rate": {"count": 1}}})
+        server.ask("PUT", "/api/v1/tubes/hooked/settings", {"webhook": {
+            "url": "http://127.0.0.1:9999/", "rate": {"count": 1}}})
+        server.get("/api/v1/tubes/hooked")
         server.post(f"{tube}/jobs", {"body": "x"})
         server.get(tube)
-        for path in ("/api/v1/stats", "/api/v1/wheel", "/healthz", "/readyz"):
+        for path in ("/api/v1/stats", "/api/v1/wheel", "/healthz", "/readyz", "/metrics"):
             server.get(path)
         server.get("/api/v1/stats", headers={"Host": "evil.example"})
         server.post("/api/v1/reserve", {"tubes": ["d"]}, headers={"Origin": "http://evil"})

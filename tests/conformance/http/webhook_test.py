@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks as an operator sees them: settings over HTTP, deliveries to an endpoint of this process,
+and what the server says of both; and what /healthz and /readyz say.
+
+    webhook_test.py CARILLON
+"""
+
+import os
+import sys
+import time
+import unittest
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crash"))
+
+from client import Server  # pylint: disable=wrong-import-position
+from webhook_endpoint import Endpoint  # pylint: disable=wrong-import-position
+
+BINARY = None
+SECRET = "a secret of this test"
+LIMIT_S = 30
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.01)
+
+
+class WebhookTest(unittest.TestCase):
+    def setUp(self):
+        self.server = Server(BINARY, "--webhook-allow", "127.0.0.1", durable=True)
+        self.addCleanup(self.server.stop)
+        self.endpoint = Endpoint(SECRET)
+        self.addCleanup(self.endpoint.close)
+
+    def set(self, tube="t", **members):
+        members.setdefault("url", self.endpoint.url)
+        return self.server.ask("PUT", f"/api/v1/tubes/{tube}/settings", {"webhook": members})
+
+    def tube(self, tube="t"):
+        response = self.server.get(f"/api/v1/tubes/{tube}")
+        self.assertEqual(response.status, 200, response)
+        return response.json
+
+    def state(self, tube="t"):
+        return self.tube(tube)["webhook"]
+
+    def test_a_job_is_posted_when_it_is_due_with_all_that_belongs_to_it(self):
+        self.assertEqual(self.set(secrets=[SECRET]).status, 204)
+        before = time.time()
+        job = self.server.put(body='{"order": 7}', content_type="application/json", key="ord er",
+                              delay_ms=300)
+        wait_until(self.endpoint.taken, "a request")
+        self.assertGreaterEqual(time.time() - before, 0.3)
+        seen = self.endpoint.requests[0]
+        self.assertEqual(seen.body, b'{"order": 7}')
+        for name, value in (("content-type", "application/json"), ("carillon-job-id", job),
+                            ("carillon-tube", "t"), ("carillon-attempt", "1"),
+                            ("carillon-key", "ord%20er")):
+            self.assertEqual(seen.fields[name], value)
+        self.assertRegex(seen.fields["carillon-due"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual(self.endpoint.unsigned, 0)
+        wait_until(lambda: self.state()["delivered"] == 1, "it to be counted")
+        self.assertEqual(self.server.get(f"/api/v1/jobs/{job}").status, 404)
+
+    def test_settings_are_shown_without_secrets_and_can_be_sent_back(self):
+        self.assertEqual(self.set(secrets=[SECRET, "an older secret!"], concurrency=3,
+                                  rate={"count": 5}).status, 204)
+        shown = self.tube()["settings"]
+        self.assertNotIn("secret", str(shown))
+        self.assertEqual(shown["webhook"]["concurrency"], 3)
+        self.assertEqual(shown["webhook"]["rate"], {"count": 5, "per_ms": 1000, "burst": 5})
+        self.assertEqual(self.state()["secrets"], 2)
+        self.assertEqual(self.server.ask("PUT", "/api/v1/tubes/t/settings", shown).status, 204)
+        self.assertEqual(self.tube()["settings"], shown)
+        self.assertEqual(self.state()["secrets"], 2)
+
+    def test_settings_that_make_no_sense_name_the_member_and_change_nothing(self):
+        self.assertEqual(self.set(concurrency=7).status, 204)
+        for member, value in (("url", "ftp://x/"), ("url", "http://u:p@x/"), ("concurrency", 0),
+                              ("secrets", ["short"]), ("timeout_ms", 1), ("nonsense", 1)):
+            response = self.set(**{member: value})
+            self.assertIn(response.status, (400, 422), member)
+            self.assertEqual(response.json["field"], f"webhook.{member}")
+        self.assertEqual(self.tube()["settings"]["webhook"]["concurrency"], 7)
+
+    def test_settings_outlive_a_kill_and_go_when_they_are_taken_away(self):
+        self.assertEqual(self.set(secrets=[SECRET]).status, 204)
+        self.server.kill_and_restart()
+        self.server.put()
+        wait_until(self.endpoint.taken, "a request after the restart")
+        self.assertEqual(self.endpoint.unsigned, 0)
+        response = self.server.ask("PUT", "/api/v1/tubes/t/settings", {})
+        self.assertEqual(response.status, 204)
+        job = self.server.put()
+        self.assertNotIn("webhook", self.tube())
+        self.assertEqual(self.server.reserve("t")[0]["id"], job)
+        self.assertEqual(len(self.endpoint.taken()), 1)
+
+    def test_an_address_that_is_not_public_is_refused_unless_it_is_allowed(self):
+        port = self.endpoint.port
+        for number, host in enumerate(("127.0.0.2", "[::1]", "[::ffff:127.0.0.3]", "10.0.0.1",
+                                       "169.254.169.254", "0.0.0.0")):
+            tube = f"refused-{number}"
+            self.assertEqual(self.set(tube, url=f"http://{host}:{port}/hook").status, 204)
+            self.server.put(tube)
+            wait_until(lambda tube=tube: self.state(tube)["failed_attempts"] >= 1, host)
+            state = self.state(tube)
+            self.assertEqual(state["last_outcome"], "refused", host)
+            self.assertIn("address", state["last_error"])
+        self.assertEqual(self.endpoint.connections, 0)
+
+    def test_a_job_that_nobody_takes_is_buried_in_the_end(self):
+        self.endpoint.mood = "refuse"
+        self.assertEqual(self.set(max_attempts=3, backoff={"base_ms": 10}).status, 204)
+        job = self.server.put()
+        wait_until(lambda: self.state()["buried"] == 1, "it to be buried")
+        self.assertEqual([seen.attempt for seen in self.endpoint.requests], [1, 2, 3])
+        self.assertEqual(self.server.get(f"/api/v1/jobs/{job}").json["state"], "buried")
+        self.endpoint.mood = "take"
+        self.server.post(f"/api/v1/jobs/{job}/kick")
+        wait_until(self.endpoint.taken, "it to be taken after a kick")
+
+    def test_a_slow_endpoint_holds_up_nobody_else(self):
+        slow = Endpoint()
+        self.addCleanup(slow.close)
+        slow.mood = "hang"
+        self.assertEqual(self.set("slow", url=slow.url, concurrency=50).status, 204)
+        self.assertEqual(self.set("quick").status, 204)
+        for _ in range(50):
+            self.server.put("slow")
+        wait_until(lambda: len(slow.requests) >= 20, "the slow endpoint to be busy")
+        begun = time.monotonic()
+        for _ in range(100):
+            self.server.put("quick")
+        wait_until(lambda: len(self.endpoint.taken()) == 100, "the quick one")
+        self.assertLess(time.monotonic() - begun, 10)
+
+    def test_a_stop_finishes_what_is_being_posted(self):
+        self.endpoint.mood = "slow"
+        self.assertEqual(self.set().status, 204)
+        for _ in range(20):
+            self.server.put()
+        wait_until(lambda: self.endpoint.requests, "a request")
+        self.assertEqual(self.server.stop(), 0)
+        self.assertEqual({seen.job for seen in self.endpoint.requests}, self.endpoint.taken())
+
+
+class HealthTest(unittest.TestCase):
+    def ready(self, server):
+        response = server.get("/readyz")
+        return response.status, response.json
+
+    def test_a_server_is_healthy_and_ready(self):
+        with Server(BINARY) as server:
+            self.assertEqual(server.get("/healthz").status, 200)
+            self.assertEqual(self.ready(server)[0], 200)
+
+    def test_a_server_that_drains_is_healthy_and_not_ready(self):
+        with Server(BINARY) as server:
+            server.signal("USR1")
+            server.wait_for_log("drain mode")
+            self.assertEqual(server.get("/healthz").status, 200)
+            self.assertEqual(self.ready(server)[0], 503)
+            self.assertIn(b"\ncarillon_draining 1\n", server.get("/metrics").raw)
+
+    def test_a_server_whose_disk_is_full_is_healthy_and_not_ready(self):
+        with Server(BINARY, durable=True) as server:
+            server.process.kill()
+            server.process.wait()
+            server.options = ["--min-free-space", "1024GiB"]
+            server.start()
+            self.assertEqual(server.get("/healthz").status, 200)
+            status, problem = self.ready(server)
+            self.assertEqual(status, 503)
+            self.assertIn("disk is full", problem["detail"])
+            self.assertEqual(server.post("/api/v1/tubes/t/jobs", {"body": "x"}).status, 507)
+
+
+if __name__ == "__main__":
+    BINARY = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
