@@ -16,6 +16,9 @@ const browser_path = process.env.CARILLON_TEST_BROWSER ?? '/usr/bin/chromium';
 
 const kDelayed = 300_000;
 const kDay = 86_400_000;
+/** Jobs that stay while their picture is taken. */
+const kTomorrow = new Date(Date.now() + kDay).toISOString().slice(0, 19);
+const kLater = `#/tubes/orders.unpaid?from=${kTomorrow}`;
 /** A tube, its share of the jobs, and what a body of it is like. */
 const kTubes = [
   ['orders.unpaid', 0.4, (n) => ({order: n, customer: `c-${n % 977}`,
@@ -37,17 +40,17 @@ const kPictures = [
   ['tube', '#/tubes/orders.unpaid', 1280, 860, 'light'],
   ['tube-phone', '#/tubes/webhooks.retry?state=buried', 360, 780, 'dark', {whole: true}],
   ['tube-settings', '#/tubes/webhooks.retry?state=buried', 1280, 900, 'dark', {whole: true}],
-  ['job', '#/tubes/orders.unpaid', 1280, 800, 'light',
+  ['job', kLater, 1280, 800, 'light',
     {first: async (page) => {
       await page.locator('.jobs tbody a').nth(30).click();
       await page.waitForSelector('dialog pre.body');
     }}],
-  ['reschedule', '#/tubes/orders.unpaid', 1280, 800, 'dark',
+  ['reschedule', kLater, 1280, 800, 'dark',
     {first: async (page) => {
       await page.locator('.jobs tbody a').nth(30).click();
       await page.getByRole('button', {name: 'Reschedule …'}).click();
     }}],
-  ['job-phone', '#/tubes/orders.unpaid', 360, 780, 'light',
+  ['job-phone', kLater, 360, 780, 'light',
     {first: async (page) => {
       await page.locator('.jobs tbody a').nth(30).click();
       await page.waitForSelector('dialog pre.body');

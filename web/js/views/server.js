@@ -42,7 +42,9 @@ export function show_server(main) {
     h('div', {class: 'cards'}, process_panel, store_panel, totals_panel, limits_panel));
 
   api.stats().then((all) => {
-    if (all.limits) fill(limits, of_object(all.limits));
+    const told = Object.fromEntries(Object.entries(all.limits ?? {})
+      .map(([name, limit]) => [name, limit === 0 ? 'none' : limit]));
+    if (all.limits) fill(limits, of_object(told));
     else limits_panel.hidden = true;
   }, failed);
 
@@ -60,7 +62,7 @@ export function show_server(main) {
       ['Process', String(server.pid)],
       ['Host', server.host],
       ['Listens on', [server.listen ?? []].flat().join(', ')],
-      ['Connections', count(server.connections)],
+      ['Connections', count(server.connections + (server.http_connections ?? 0))],
       ['Memory', bytes(server.memory_bytes)],
       ['State', server.draining ? 'draining: put is refused' : 'serving'],
     ].filter(([, value]) => value !== undefined && value !== '' && value !== 'undefined')));
