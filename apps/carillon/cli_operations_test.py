@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of those who run a server: json, tubes, check, backup, restore, logs, reload.
+"""The verbs of those who run a server: json, tubes, check, backup, restore, logs,
+reload.
 
     python3 cli_operations_test.py build/gcc-release/bin/carillon
 """
@@ -272,6 +273,26 @@ class Folders(unittest.TestCase):
         status, _, err = cli_test.run("serve", "--data", self.path("b"), "--listen", "127.0.0.1:0")
         self.assertEqual(status, 3)
         self.assertIn("is a backup", err)
+
+
+class Backups(unittest.TestCase):
+    def test_a_signal_makes_a_backup(self):
+        with tempfile.TemporaryDirectory(prefix="carillon-backups-") as folder:
+            data, backups = os.path.join(folder, "data"), os.path.join(folder, "backups")
+            with Server("--backup-folder", backups, "--log-format", "json", data=data) as server:
+                server.verb("put", "x")
+                server.process.send_signal(signal.SIGUSR2)
+                made = json.loads(server.until('"backup"'))
+                self.assertEqual(os.path.dirname(made["backup"]), backups)
+                self.assertRegex(os.path.basename(made["backup"]), r"^\d{8}T\d{6}Z$")
+                server.verb("put", "x")
+            self.assertEqual(json.loads(cli_test.run("check", made["backup"], "--json")[1])["jobs"],
+                             1)
+
+    def test_without_a_folder_for_them_none_is_made(self):
+        with Server("--log-format", "json") as server:
+            server.process.send_signal(signal.SIGUSR2)
+            self.assertIn("nothing to back up", server.until("backup_failed"))
 
 
 class Operations(unittest.TestCase):

@@ -45,7 +45,7 @@ std::optional<std::string> said(const CLI::Option* option) {
   return option->results().back();
 }
 
-server::BeanstalkClient connect(const Target& target) {
+server::Endpoint address_of(const Target& target) {
   const char* named_by = "--server";
   std::optional<std::string> address = said(target.of_verb.server);
   if (!address) address = said(target.of_program.server);
@@ -55,7 +55,12 @@ server::BeanstalkClient connect(const Target& target) {
   }
   Result<server::Endpoint> at = server::Endpoint::parse(address.value_or(kDefaultServer));
   if (!at) throw Failure{kUsage, fmt::format("{}: {}", named_by, at.error().message)};
-  Result<server::BeanstalkClient> client = server::BeanstalkClient::connect(*at, target.patience());
+  return std::move(*at);
+}
+
+server::BeanstalkClient connect(const Target& target) {
+  Result<server::BeanstalkClient> client =
+      server::BeanstalkClient::connect(address_of(target), target.patience());
   if (client) return std::move(*client);
   std::string message = client.error().message;
   const std::string refused = std::generic_category().message(ECONNREFUSED);

@@ -80,6 +80,7 @@ struct Target {
 CLI::App* add_client_verb(CLI::App& program, const char* name, const char* description,
                           Target& target, const Connecting& of_program);
 
+[[nodiscard]] server::Endpoint address_of(const Target& target);
 [[nodiscard]] server::BeanstalkClient connect(const Target& target);
 
 using Answer = server::BeanstalkClient::Answer;

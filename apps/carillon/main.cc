@@ -50,10 +50,13 @@ int run(int argc, char** argv) {
   carillon::app::add_serve(program, status, connecting);
   carillon::app::add_client_verbs(program, status, connecting);
   carillon::app::add_tube_verbs(program, status, connecting);
+  carillon::app::add_top(program, status, connecting);
+  carillon::app::add_bench(program, status, connecting);
   carillon::app::add_folder_verbs(program, status);
   carillon::app::add_trace(program, status, connecting);
   carillon::app::add_plan(program, status, connecting);
   carillon::app::add_schedule(program, status, connecting);
+  carillon::app::add_completions(program);
   program.add_subcommand("version", "Print the version")->callback([&version] {
     fmt::print("{}\n", version);
   });

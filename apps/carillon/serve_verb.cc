@@ -176,6 +176,7 @@ void add_serve(CLI::App& program, int& status, const Connecting& connecting) {
   verb->footer(
       "\nSIGTERM or SIGINT: accept no more, answer what has arrived, make it durable,\nend.\n"
       "SIGUSR1: refuse puts with DRAINING from now on.\n"
+      "SIGUSR2: make a backup in --backup-folder.\n"
       "SIGHUP: read the configuration again; the log says what has changed.\n"
       "Every option can stand in the file of --config as NAME = VALUE (TOML); flags\n"
       "override it, --NAME=false too.");

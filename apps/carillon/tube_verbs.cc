@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -22,29 +23,58 @@ namespace carillon::app {
 
 using server::BeanstalkClient;
 
-std::vector<TubeLine> read_tubes(BeanstalkClient& client) {
-  const std::string names = expect(client.ask("list-tubes"), "OK").body;
-  std::vector<TubeLine> tubes;
-  std::istringstream lines(names);
+namespace {
+
+TubeLine tube_of(const std::string& name, const Answer& answer) {
+  const Fields fields = fields_of(answer.body);
+  TubeLine tube;
+  tube.name = name;
+  tube.ready = count_field(fields, "current-jobs-ready");
+  tube.delayed = count_field(fields, "current-jobs-delayed");
+  tube.reserved = count_field(fields, "current-jobs-reserved");
+  tube.buried = count_field(fields, "current-jobs-buried");
+  tube.watching = count_field(fields, "current-watching");
+  tube.waiting = count_field(fields, "current-waiting");
+  tube.total = count_field(fields, "total-jobs");
+  tube.pause_left_s = count_field(fields, "pause-time-left");
+  // This connection, like each new one, watches it: that is not what was asked.
+  if (tube.name == "default" && tube.watching > 0) --tube.watching;
+  return tube;
+}
+
+/// Commands that are on their way at a time.
+constexpr std::size_t kPipelined = 100;
+
+}  // namespace
+
+std::vector<TubeLine> read_tubes(BeanstalkClient& client, std::size_t most,
+                                 std::uint64_t& left_out) {
+  const std::string list = expect(client.ask("list-tubes"), "OK").body;
+  std::vector<std::string> names;
+  left_out = 0;
+  std::istringstream lines(list);
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("- ")) continue;
-    TubeLine tube;
-    tube.name = line.substr(2);
-    const Answer answer = value_or_fail(client.ask("stats-tube " + tube.name), kServerError);
-    if (answer.is("NOT_FOUND")) continue;  // It has gone since.
-    if (!answer.is("OK")) throw failure_of(answer);
-    const Fields fields = fields_of(answer.body);
-    tube.ready = count_field(fields, "current-jobs-ready");
-    tube.delayed = count_field(fields, "current-jobs-delayed");
-    tube.reserved = count_field(fields, "current-jobs-reserved");
-    tube.buried = count_field(fields, "current-jobs-buried");
-    tube.watching = count_field(fields, "current-watching");
-    tube.waiting = count_field(fields, "current-waiting");
-    tube.total = count_field(fields, "total-jobs");
-    tube.pause_left_s = count_field(fields, "pause-time-left");
-    // This connection, like each new one, watches it: that is not what was asked.
-    if (tube.name == "default" && tube.watching > 0) --tube.watching;
-    tubes.push_back(std::move(tube));
+    if (names.size() == most) {
+      ++left_out;
+    } else {
+      names.push_back(line.substr(2));
+    }
+  }
+  std::vector<TubeLine> tubes;
+  for (std::size_t first = 0; first < names.size(); first += kPipelined) {
+    const std::size_t end = std::min(first + kPipelined, names.size());
+    std::string commands;
+    for (std::size_t i = first; i < end; ++i) commands += "stats-tube " + names[i] + "\r\n";
+    if (Result<void> sent = client.send(commands); !sent) {
+      throw Failure{kServerError, sent.error().message};
+    }
+    for (std::size_t i = first; i < end; ++i) {
+      const Answer answer = value_or_fail(client.read_answer(), kServerError);
+      if (answer.is("NOT_FOUND")) continue;  // It has gone since.
+      if (!answer.is("OK")) throw failure_of(answer);
+      tubes.push_back(tube_of(names[i], answer));
+    }
   }
   return tubes;
 }
@@ -57,7 +87,9 @@ struct List {
 
   void run() const {
     BeanstalkClient client = connect(target);
-    const std::vector<TubeLine> tubes = read_tubes(client);
+    std::uint64_t none = 0;
+    const std::vector<TubeLine> tubes =
+        read_tubes(client, std::numeric_limits<std::size_t>::max(), none);
     if (json) {
       std::vector<std::string> items;
       for (const TubeLine& tube : tubes) {

@@ -4,6 +4,7 @@
 /// \file
 /// The tubes of a server, as its statistics tell them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct TubeLine {
   std::uint64_t pause_left_s = 0;
 };
 
-/// All tubes, in the server's order. Throws a Failure.
-[[nodiscard]] std::vector<TubeLine> read_tubes(server::BeanstalkClient& client);
+/// The first `most` tubes, in the server's order, and how many more there are. Throws a Failure.
+[[nodiscard]] std::vector<TubeLine> read_tubes(server::BeanstalkClient& client, std::size_t most,
+                                               std::uint64_t& left_out);
 
 }  // namespace carillon::app

@@ -34,6 +34,8 @@ void add_serve(CLI::App& program, int& status, const Connecting& connecting);
 void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting);
 /// ls, stats, kick, pause, resume.
 void add_tube_verbs(CLI::App& program, int& status, const Connecting& connecting);
+void add_top(CLI::App& program, int& status, const Connecting& connecting);
+void add_bench(CLI::App& program, int& status, const Connecting& connecting);
 /// check, backup, restore.
 void add_folder_verbs(CLI::App& program, int& status);
 /// Neither needs a server.
@@ -41,5 +43,8 @@ void add_trace(CLI::App& program, int& status, const Connecting& connecting);
 void add_plan(CLI::App& program, int& status, const Connecting& connecting);
 /// schedule next, which does not need one either.
 void add_schedule(CLI::App& program, int& status, const Connecting& connecting);
+
+/// completions: of all verbs of `program`, which must outlive the parsing.
+void add_completions(CLI::App& program);
 
 }  // namespace carillon::app

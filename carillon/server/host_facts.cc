@@ -21,7 +21,7 @@ std::int64_t microseconds(const timeval& time) noexcept {
 sigset_t held_signals() noexcept {
   sigset_t held;
   sigemptyset(&held);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&held, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) sigaddset(&held, signal);
   return held;
 }
 

@@ -22,8 +22,9 @@ void describe_process(protocol::beanstalk::ServerStats& stats);
 /// 16 random hexadecimal digits.
 [[nodiscard]] std::string random_id();
 
-/// Blocks SIGTERM, SIGINT, SIGUSR1 and SIGHUP in this thread, and in those that it starts, while it
-/// lives; they come when it ends, even if they were blocked before: a server has to be told.
+/// Blocks SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP in this thread, and in those that it starts,
+/// while it lives; they come when it ends, even if they were blocked before: a server has to be
+/// told.
 class SignalsHeldBack {
  public:
   SignalsHeldBack() noexcept;

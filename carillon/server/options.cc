@@ -181,6 +181,9 @@ constexpr Option kOptions[] = {
     of_disk(size(
         "min-free-space", &ServerOptions::min_free_space, 0, 1024 * kGiB,
         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on")),
+    of_disk(text("backup-folder", &ServerOptions::backup_folder,
+                 "Folder in which backups are made on request; made if it does not exist. Without "
+                 "it none are made")),
     of_disk(flag("accept-loss", &ServerOptions::accept_loss,
                  "Open a folder even if jobs that were promised are missing from it")),
     texts("webhook-allow", &ServerOptions::webhook_allow,

@@ -59,6 +59,7 @@ struct ServerOptions {
   Span http_header_timeout = std::chrono::seconds(10);
   Span http_body_timeout = std::chrono::seconds(60);
   Span http_write_timeout = std::chrono::seconds(30);
+  std::string backup_folder;
   bool accept_loss = false;
   std::vector<std::string> webhook_allow;
   std::uint64_t webhook_connections = 1'000;

@@ -18,6 +18,7 @@
 #include "carillon/base/clock.h"
 #include "carillon/broker/timeline.h"
 #include "carillon/protocol/beanstalk/encoder.h"
+#include "carillon/server/backup_runner.h"
 #include "carillon/server/connection.h"
 #include "carillon/server/connection_table.h"
 #include "carillon/server/host_facts.h"
@@ -81,6 +82,11 @@ class Server::Impl final : private ConnectionOwner {
   void request_reload() {
     boost::asio::post(loop_, [this] { reload(); });
   }
+  void back_up(std::string name, BackupDone done) {
+    boost::asio::post(loop_, [this, name = std::move(name), done = std::move(done)]() mutable {
+      if (Result<void> begun = backups_->start(name, done); !begun) done(std::move(begun).error());
+    });
+  }
   void reload_by(Reload reload) { reload_ = std::move(reload); }
 
  private:
@@ -137,6 +143,7 @@ class Server::Impl final : private ConnectionOwner {
   boost::asio::steady_timer drain_timer_{loop_};
   boost::asio::steady_timer linger_timer_{loop_};
   PartitionsWithStore partitions_;
+  std::unique_ptr<BackupRunner> backups_;
   std::unique_ptr<SessionContext> context_;
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
@@ -197,6 +204,8 @@ Result<void> Server::Impl::start() {
       open_partitions(options_, loop_, clock_, calendar_, std::move(events), log_);
   if (!partitions) return std::move(partitions).error();
   partitions_ = std::move(*partitions);
+  backups_ = std::make_unique<BackupRunner>(loop_, partitions_.database.get(),
+                                            options_.backup_folder, log_);
   context_ = std::make_unique<SessionContext>(SessionContext{*partitions_.group});
   apply_limits();
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
@@ -459,7 +468,7 @@ void Server::Impl::wait_for_lingering() {
 // The end.
 
 void Server::Impl::wait_for_signals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) signals_.add(signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) signals_.add(signal);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
     on_signal(signal);
@@ -470,6 +479,12 @@ void Server::Impl::wait_for_signals() {
 void Server::Impl::on_signal(int signal) {
   switch (signal) {
     case SIGUSR1: enter_drain_mode(); return;
+    case SIGUSR2: {
+      // The end of one that has begun is logged anyway.
+      const Result<void> begun = backups_->start({}, [](const Result<MadeBackup>&) {});
+      if (!begun) log_(LogLevel::kError, "backup_failed", "backup: " + begun.error().message);
+      return;
+    }
     case SIGHUP: reload(); return;
     default: stop(); return;
   }
@@ -637,6 +652,9 @@ bool Server::run() { return impl_->run(); }
 void Server::request_stop() { impl_->request_stop(); }
 void Server::request_drain_mode() { impl_->request_drain_mode(); }
 void Server::request_reload() { impl_->request_reload(); }
+void Server::back_up(std::string name, BackupDone done) {
+  impl_->back_up(std::move(name), std::move(done));
+}
 void Server::reload_by(Reload reload) { impl_->reload_by(std::move(reload)); }
 
 }  // namespace carillon::server

@@ -7,6 +7,7 @@
 ///     SIGTERM, SIGINT   drain: accept no more, answer what has arrived, commit, checkpoint, end;
 ///                       after drain-timeout, or at the second signal, end at once
 ///     SIGUSR1           drain mode as beanstalkd's: puts are refused, everything else goes on
+///     SIGUSR2           makes a backup in backup-folder, named after the time
 ///     SIGHUP            reads the configuration again, if it was told how (reload_by), and the
 ///                       tokens and the certificate of the HTTP API
 ///     SIGPIPE           nothing
@@ -19,6 +20,7 @@
 
 #include "carillon/base/result.h"
 #include "carillon/server/log.h"
+#include "carillon/server/made_backup.h"
 #include "carillon/server/options.h"
 
 namespace carillon::server {
@@ -62,6 +64,9 @@ class Server {
   void request_stop();
   void request_drain_mode();
   void request_reload();
+  /// Begins a backup, as BackupRunner::start() says; `done` is called on the network thread, unless
+  /// the server ends before. From any thread.
+  void back_up(std::string name, BackupDone done);
   /// Before run().
   void reload_by(Reload reload);
 

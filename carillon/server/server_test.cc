@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "carillon/server/beanstalk_client.h"
+#include "carillon/store/rocksdb/folder_check.h"
 
 namespace carillon::server {
 namespace {
@@ -418,6 +419,51 @@ TEST_P(ServerTest, ListensOnAUnixSocketAndRemovesIt) {
     EXPECT_TRUE(server.stop());
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// Asks for a backup and waits for the end of it.
+Result<MadeBackup> back_up(RunningServer& server, const std::string& name) {
+  std::promise<Result<MadeBackup>> promise;
+  server->back_up(name,
+                  [&promise](Result<MadeBackup> made) { promise.set_value(std::move(made)); });
+  return promise.get_future().get();
+}
+
+TEST_P(ServerTest, MakesBackupsWhileItServes) {
+  ServerOptions with_backups = options();
+  with_backups.backup_folder = folder_ / "backups";
+  RunningServer server(with_backups);
+  BeanstalkClient client = server.connect();
+  EXPECT_TRUE(client.put(0, 0, 60, "before")->is("INSERTED"));
+  Result<MadeBackup> made = back_up(server, "first");
+  if (!GetParam().durable) {
+    EXPECT_EQ(made.error().code, ErrorCode::kNotFound);
+    return;
+  }
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->folder, folder_ / "backups/first");
+  EXPECT_GT(made->bytes, 0U);
+  EXPECT_TRUE(client.put(0, 0, 60, "after")->is("INSERTED"));
+  const Result<store::FolderReport> report = store::check_folder({made->folder, 10, {}, {}});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->sound());
+  std::uint64_t ready = 0;
+  for (const store::CheckedTube& tube : report->tubes) ready += tube.ready;
+  EXPECT_EQ(ready, 1U);
+
+  EXPECT_EQ(back_up(server, "first").error().code, ErrorCode::kAlreadyExists);
+  for (const char* name : {"../escape", "a/b", ".hidden", "x.incomplete", "a b"}) {
+    EXPECT_EQ(back_up(server, name).error().code, ErrorCode::kInvalidArgument) << name;
+  }
+  made = back_up(server, "");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->folder, testing::MatchesRegex(".*/backups/[0-9]+T[0-9]+Z"));
+  EXPECT_THAT(server.log(), HasSubstr("backup " + made->folder));
+}
+
+TEST_P(ServerTest, MakesNoBackupUnlessToldWhere) {
+  RunningServer server(options());
+  EXPECT_EQ(back_up(server, "x").error().code, ErrorCode::kNotFound);
 }
 
 TEST(Server, SaysWhyItDoesNotStart) {

@@ -2,25 +2,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backups, restores and checks around kill -9.
 
-Each round runs a load against a server, kills it, and then, with programs that are killed too:
+offline: each round runs a load against a server, kills it, and then, with programs that are
+killed too:
 
     check      the folder that the kill left is sound, before anything has recovered it
     backup     killed at random moments: what it leaves is refused by restore; then a whole one
     restore    killed at random moments: what it leaves is refused by serve; then a whole one
     serve      of the restored folder: every job that was acknowledged is there, with its body, and
                no id that was given out is given out again
+
+online: each round asks for backups, one after the other, while the load runs, and kills the server
+in the middle of one. Each that was made is sound and has every job that had been acknowledged when
+it was asked for and has not been deleted since; what is left of the last one is refused.
 """
 
 import json
+import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 
-from beanstalk import PATIENCE, Checks, Client, Folder, Gone, Server, argument_parser, parse, \
+from beanstalk import PATIENCE, Checks, Client, Folder, Gone, Server, argument_parser, now, parse, \
     put_command
 
 CONNECTIONS = 3
@@ -105,7 +112,7 @@ class Round:
             child.kill()
             return child.wait() != 0
 
-    def load_and_kill(self):
+    def load_and_kill(self, meanwhile=None):
         self.server.start()
         stop = threading.Event()
         threads = [threading.Thread(target=self.ledger.run,
@@ -113,7 +120,10 @@ class Round:
                    for _ in range(CONNECTIONS)]
         for thread in threads:
             thread.start()
-        time.sleep(self.args.seconds)
+        if meanwhile is None:
+            time.sleep(self.args.seconds)
+        else:
+            meanwhile()
         self.server.kill()
         stop.set()
         for thread in threads:
@@ -168,12 +178,54 @@ class Round:
         self.judge()
         shutil.rmtree(self.folder)
 
-    def judge(self):
+    def run_online(self):
+        backups = self.folder / "backups"
+        self.server.arguments += ["--backup-folder", str(backups), "--memtable-size", "1MiB"]
+        promised = {}  # name -> jobs acknowledged when it was asked for
+
+        def ask_for_backups():
+            time.sleep(self.args.seconds / 2)
+            for _ in range(2):
+                known = set(backups.iterdir()) if backups.exists() else set()
+                with self.ledger.lock:
+                    jobs = self.ledger.certain()
+                os.kill(self.server.pid, signal.SIGUSR2)
+                deadline = now() + PATIENCE
+                while now() < deadline:
+                    there = set(backups.iterdir()) if backups.exists() else set()
+                    new = {path for path in there - known if path.suffix != ".incomplete"}
+                    if new:
+                        promised[new.pop()] = jobs
+                        break
+                    time.sleep(0.01)
+                time.sleep(1.1)  # Their names are seconds.
+            os.kill(self.server.pid, signal.SIGUSR2)
+            time.sleep(self.dice.random() * 0.02)
+
+        self.load_and_kill(ask_for_backups)
+        self.checks.that(len(promised) == 2, f"{len(promised)} backups were made under load")
+        certain = self.ledger.certain()
+        for path in sorted(backups.iterdir()):
+            if path.suffix == ".incomplete":
+                status, _, err = self.carillon("restore", path, "--data", self.folder / "half")
+                self.checks.that(status == 1 and "not finished" in err,
+                                 f"a half backup is refused: {status} {err.strip()}")
+                continue
+            jobs = {job: body for job, body in promised.get(path, {}).items() if job in certain}
+            self.restored = self.folder / f"restored-{path.name}" / "data"
+            self.restored.parent.mkdir()
+            status, out, err = self.carillon("restore", path, "--data", self.restored)
+            self.checks.that(status == 0, f"restore {path.name}: {status} {out}{err}")
+            self.judge(jobs)
+        self.check(self.server.data, "killed while it made a backup")
+        shutil.rmtree(self.folder)
+
+    def judge(self, jobs=None):
         restored = Server(self.args.server, self.restored.parent, self.args.server_args.split())
         restored.start()
         try:
             with restored.client() as client:
-                certain = sorted(self.ledger.certain().items())
+                certain = sorted((self.ledger.certain() if jobs is None else jobs).items())
                 replies = client.ask_all([f"peek {job}" for job, _ in certain], depth=50)
                 missing = [job for (job, body), reply in zip(certain, replies)
                            if reply.word != "FOUND" or reply.body != body]
@@ -186,7 +238,8 @@ class Round:
             self.checks.that(status == 0, f"restored: SIGTERM ends with {status}")
         finally:
             restored.kill()
-        self.check(self.restored, "restored and served")
+        if jobs is None:
+            self.check(self.restored, "restored and served")
 
 
 def main():
@@ -201,6 +254,7 @@ def main():
         for number in range(args.rounds):
             print(f"round {number}")
             Round(args, pathlib.Path(folder), number, checks).run()
+            Round(args, pathlib.Path(folder), f"{number}-online", checks).run_online()
         return checks.status()
 
 

@@ -59,7 +59,7 @@ expect 'a format that fails says what mends it' './x fmt mends it' "$(
   xargs() { return 1; }
   lint_format 2>&1 | grep -o './x fmt mends it'
 )"
-expect 'groups' 'bench build dev test web' "$(
+expect 'groups' 'bench build dev package test web' "$(
   grep -v '^#' "$packages_file" | cut -d' ' -f1 | sort -u | xargs
 )"
 expect 'packages named outside the list' '' "$(

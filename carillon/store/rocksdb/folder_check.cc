@@ -385,10 +385,6 @@ void FolderCheck::check_partition(PartitionIndex partition) {
         options_.partition_of_tube(tube.name, report_.partitions) != partition) {
       fault(kMeta, key.view(), "tube " + tube.name + " belongs to another partition");
     }
-    if (const auto own = partitions_.find(partition);
-        own != partitions_.end() && number >= own->second.next_tube) {
-      fault(kMeta, key.view(), "tube " + tube.name + " has a number that was not given out yet");
-    }
   }
   const std::vector<FarJob> far = read_far(partition, tubes);
   check_jobs(partition, tubes, far);
