@@ -20,6 +20,7 @@
 #include "carillon/store/rocksdb/folder_file_system.h"
 #include "carillon/store/rocksdb/folder_lock.h"
 #include "carillon/store/rocksdb/gap_filter.h"
+#include "carillon/store/rocksdb/job_cursor.h"
 #include "carillon/store/rocksdb/record_codec.h"
 #include "carillon/store/rocksdb/rocks_settings.h"
 #include "carillon/store/rocksdb/status_error.h"
@@ -59,7 +60,6 @@ class FolderCheck {
 
  private:
   using Tubes = std::map<std::uint32_t, CheckedTube>;
-  class Cursor;
 
   void fault(std::string place, std::string_view key, std::string what);
   void fault(Family family, std::string_view key, std::string what) {
@@ -80,6 +80,7 @@ class FolderCheck {
   void check_job(PartitionIndex partition, Tubes& tubes, Family family, std::string_view key,
                  const JobRecord& job);
   void check_far_counts(PartitionIndex partition, Tubes& tubes);
+  void check_key(PartitionIndex partition, std::string_view far, const JobRecord& job);
   void check_keys(PartitionIndex partition, const std::vector<FarJob>& far);
   void check_strangers();
 
@@ -106,57 +107,6 @@ class FolderCheck {
   std::set<std::string> schedules_;  // Whose progress has been seen, but not what they are.
   // What the record of a tube says: how many of its jobs are far, and none before when.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::int64_t>> far_;
-};
-
-/// The jobs of a partition in one family, by id; what is no key of a job is a fault.
-class FolderCheck::Cursor {
- public:
-  Cursor(FolderCheck& check, Family family, PartitionIndex partition)
-      : check_(check),
-        family_(family),
-        begin_(partition_begin(partition)),
-        end_(partition_end(partition)),
-        lower_(begin_.view()),
-        upper_(end_.view()),
-        at_(check.iterator(family, &lower_, &upper_)) {
-    at_->SeekToFirst();
-    read();
-  }
-  void next() {
-    at_->Next();
-    read();
-  }
-  [[nodiscard]] bool ended() const noexcept { return ended_; }
-  [[nodiscard]] bool is_at(JobId id) const noexcept { return !ended_ && id_ == id; }
-  [[nodiscard]] JobId id() const noexcept { return id_; }
-  [[nodiscard]] std::string_view key() const { return at_->key().ToStringView(); }
-  [[nodiscard]] std::string_view value() const { return at_->value().ToStringView(); }
-
- private:
-  void read() {
-    for (; at_->Valid(); at_->Next()) {
-      Result<JobId> id = parse_job_key(key());
-      if (id) {
-        id_ = *id;
-        return;
-      }
-      check_.fault(family_, key(), id.error().message);
-    }
-    ended_ = true;
-    if (!at_->status().ok()) {
-      check_.fault(family_, {}, "cannot be read to its end: " + at_->status().ToString());
-    }
-  }
-
-  FolderCheck& check_;
-  const Family family_;
-  const Key begin_;
-  const Key end_;
-  const Slice lower_;
-  const Slice upper_;
-  const std::unique_ptr<rocksdb::Iterator> at_;
-  bool ended_ = false;
-  JobId id_ = 0;
 };
 
 void FolderCheck::fault(std::string place, std::string_view key, std::string what) {
@@ -392,7 +342,18 @@ void FolderCheck::check_partition(PartitionIndex partition) {
   if (has_keys_) check_keys(partition, far);
 }
 
-// Each key names a far job.
+/// A far job that has a key is found by it.
+void FolderCheck::check_key(PartitionIndex partition, std::string_view far, const JobRecord& job) {
+  if (!has_keys_ || !job.extras || job.extras->key.empty()) return;
+  std::string value;
+  const rocksdb::Status status = db_->Get(ReadOptions(), handles_[kKeys],
+                                          key_key(partition, job.tube, job.extras->key), &value);
+  const Result<broker::FarPlace> place = decode_place(value);
+  if (status.ok() && place && place->id == job.id && place->due_ms == job.due_ms) return;
+  fault(kFar, far, job_name(job.id) + " is not found by its key");
+}
+
+/// Each key names a far job.
 void FolderCheck::check_keys(PartitionIndex partition, const std::vector<FarJob>& far) {
   const Key begin = partition_begin(partition);
   const Slice lower(begin.view());
@@ -437,6 +398,7 @@ std::vector<FarJob> FolderCheck::read_far(PartitionIndex partition, Tubes& tubes
     } else if (record.state != JobState::kDelayed) {
       fault(kFar, key, job_name(record.id) + " is far and not delayed");
     }
+    check_key(partition, key, record);
     far.push_back({record.id, parts->tube, record.body_size});
     const auto tube = tubes.find(parts->tube);
     if (tube == tubes.end()) continue;  // Said where its body is.
@@ -478,14 +440,20 @@ void FolderCheck::check_job(PartitionIndex partition, Tubes& tubes, Family famil
 /// Side by side, by id: each job is in the families that one of four kinds of it is in.
 void FolderCheck::check_jobs(PartitionIndex partition, Tubes& tubes,
                              const std::vector<FarJob>& far) {
-  Cursor near(*this, kNear, partition);
-  Cursor state(*this, kState, partition);
-  Cursor cold(*this, kCold, partition);
+  const auto cursor = [&](Family family) {
+    return JobCursor(*db_, handles_[family], partition,
+                     [this, family](std::string_view key, std::string what) {
+                       fault(family, key, std::move(what));
+                     });
+  };
+  JobCursor near = cursor(kNear);
+  JobCursor state = cursor(kState);
+  JobCursor cold = cursor(kCold);
   auto next_far = far.begin();
   while (!near.ended() || !state.ended() || !cold.ended() || next_far != far.end()) {
     JobId id = ~JobId{0};
-    for (const Cursor* cursor : {&near, &state, &cold}) {
-      if (!cursor->ended()) id = std::min(id, cursor->id());
+    for (const JobCursor* each : {&near, &state, &cold}) {
+      if (!each->ended()) id = std::min(id, each->id());
     }
     if (next_far != far.end()) id = std::min(id, next_far->id);
 
@@ -501,13 +469,13 @@ void FolderCheck::check_jobs(PartitionIndex partition, Tubes& tubes,
         fault(kState, state.key(), job_name(id) + ": " + job.error().message);
       }
     }
-    const auto body_of = [&](const Cursor& cursor, Family family) -> std::optional<JobRecord> {
-      Result<DecodedJob> job = decode_job_with_body(cursor.value(), id);
+    const auto body_of = [&](const JobCursor& at, Family family) -> std::optional<JobRecord> {
+      Result<DecodedJob> job = decode_job_with_body(at.value(), id);
       if (!job) {
-        fault(family, cursor.key(), job_name(id) + ": " + job.error().message);
+        fault(family, at.key(), job_name(id) + ": " + job.error().message);
         return std::nullopt;
       }
-      check_job(partition, tubes, family, cursor.key(), job->record);
+      check_job(partition, tubes, family, at.key(), job->record);
       return job->record;
     };
     std::optional<JobRecord> put;

@@ -14,6 +14,7 @@
 #include <rocksdb/db.h>
 
 #include "carillon/store/rocksdb/acknowledged_mark.h"
+#include "carillon/store/rocksdb/backup.h"
 #include "carillon/store/rocksdb/record_codec.h"
 #include "carillon/store/rocksdb/rocks_settings.h"
 #include "carillon/store/rocksdb/rocks_testing.h"
@@ -53,6 +54,7 @@ class CheckedFolder : public ::testing::Test {
     JobRecord far = make_record(4);
     far.state = JobState::kDelayed;
     far.due_ms = kDue + 1'000;
+    far.extras = testing::with_key("order-17");
     JobRecord settled = make_record(5);
     settled.state = JobState::kDelayed;
     settled.due_ms = kDue + 2'000;
@@ -109,6 +111,20 @@ class CheckedFolder : public ::testing::Test {
     rocksdb::WriteOptions durable;
     durable.sync = true;
     EXPECT_TRUE(db->Write(durable, &batch).ok());
+    for (rocksdb::ColumnFamilyHandle* family : families) {
+      (void)db->DestroyColumnFamilyHandle(family);
+    }
+  }
+  void drop_keys() const {
+    const RocksOptions rocks = small_options(path_);
+    std::vector<rocksdb::ColumnFamilyHandle*> families;
+    rocksdb::DB* opened = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(make_db_options(rocks), path_,
+                                  make_families(rocks, rocksdb::NewLRUCache(1 << 20)), &families,
+                                  &opened)
+                    .ok());
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    EXPECT_TRUE(db->DropColumnFamily(families[kKeys]).ok());
     for (rocksdb::ColumnFamilyHandle* family : families) {
       (void)db->DestroyColumnFamilyHandle(family);
     }
@@ -211,9 +227,10 @@ TEST_F(CheckedFolder, AFarJobWithoutItsBodyIsNamed) {
 TEST_F(CheckedFolder, AFarJobThatIsMissingShowsInTheCount) {
   erase(kFar, far_key(0, 1, kDue + 1'000, 4).view());
   const FolderReport report = check();
-  ASSERT_EQ(report.faults_found, 2U);
+  ASSERT_EQ(report.faults_found, 3U);
   EXPECT_NE(report.faults[0].what.find("job 4 is an orphan"), std::string::npos);
   EXPECT_EQ(report.faults[1].what, "tube mail announces 1 far jobs and has 0");
+  EXPECT_EQ(report.faults[2].what, "job 4 has this key and is not far");
 }
 
 TEST_F(CheckedFolder, AJobInTwoPlacesIsNamed) {
@@ -252,6 +269,46 @@ TEST_F(CheckedFolder, AnIdThatWasNotGivenOutIsNamed) {
   encode_job(job, JobMark::kPut, value);
   put_bytes(kNear, job_key(0, 99).view(), value + "x");
   expect_fault("near", job_key(0, 99).view(), "job 99 has an id that was not given out yet");
+}
+
+TEST_F(CheckedFolder, AKeyThatIsNoFarJobsIsNamed) {
+  const std::string key = key_key(0, 1, "nobody's");
+  put_bytes(kKeys, key, encode_place({77, kDue, false}));
+  expect_fault("keys", key, "job 77 has this key and is not far");
+}
+
+TEST_F(CheckedFolder, AFarJobThatItsKeyDoesNotFindIsNamed) {
+  const std::string key = key_key(0, 1, "order-17");
+  const std::string far = std::string(far_key(0, 1, kDue + 1'000, 4).view());
+  erase(kKeys, key);
+  expect_fault("far", far, "job 4 is not found by its key");
+  put_bytes(kKeys, key, encode_place({4, kDue + 999, false}));
+  expect_fault("far", far, "job 4 is not found by its key");
+}
+
+TEST_F(CheckedFolder, AFolderOfFormatOneIsSoundBackedUpAndRestored) {
+  erase(kKeys, key_key(0, 1, "order-17"));
+  // Without its key, as a build of then would have put it.
+  JobRecord job = make_record(4);
+  job.state = JobState::kDelayed;
+  job.due_ms = kDue + 1'000;
+  job.body_size = 4;
+  std::string value;
+  encode_job(job, JobMark::kPut, value);
+  put_bytes(kFar, far_key(0, 1, kDue + 1'000, 4).view(), value);
+  put_bytes(kCold, job_key(0, 4).view(), value + "four");
+  put_bytes(kMeta, format_key().view(), encode_format({1, 1}));
+  drop_keys();
+  EXPECT_TRUE(check().sound());
+  EXPECT_EQ(check().format, 1U);
+  const std::string backup = folder_.path() + "/backup";
+  ASSERT_TRUE(back_up_folder(path_, backup));
+  const Result<BackupList> restored = restore_backup(backup, folder_.path() + "/restored");
+  ASSERT_TRUE(restored) << restored.error().message;
+  const Result<FolderReport> report = check_folder({folder_.path() + "/restored", 10, {}, {}});
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->sound());
+  EXPECT_EQ(report->format, 1U);
 }
 
 TEST_F(CheckedFolder, StrangeKeysAreNamed) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backups in RocksDB's terms: of the open folder, and what a restore writes into its copy.
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -112,11 +113,17 @@ Result<void> pass_ids(const std::string& folder, std::uint64_t gap) {
   options.create_missing_column_families = false;
   GapFilter gaps;
   options.wal_filter = &gaps;
+  std::vector<std::string> names;
+  Status status = rocksdb::DB::ListColumnFamilies(options, folder, &names);
+  if (!status.ok()) return to_error(status, "open the restored folder " + folder);
+  // A folder of an older format stays what it is: it may lack a family.
+  auto families = make_families(rocks, rocksdb::NewLRUCache(rocks.block_cache_bytes));
+  std::erase_if(families, [&names](const rocksdb::ColumnFamilyDescriptor& family) {
+    return std::find(names.begin(), names.end(), family.name) == names.end();
+  });
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  Status status = rocksdb::DB::Open(
-      options, folder, make_families(rocks, rocksdb::NewLRUCache(rocks.block_cache_bytes)),
-      &handles, &db);
+  status = rocksdb::DB::Open(options, folder, families, &handles, &db);
   if (!status.ok()) return to_error(status, "open the restored folder " + folder);
   const OpenFolder opened(db, std::move(handles));
   std::string value;
