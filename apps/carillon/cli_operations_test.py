@@ -27,7 +27,8 @@ class Server:
     def __init__(self, *words, data=None, environment=None):
         place = ["--data", data] if data else ["--memory"]
         self.process = subprocess.Popen(
-            [cli_test.BINARY, "serve", *place, "--listen", "127.0.0.1:0", *words],
+            [cli_test.BINARY, "serve", *place, "--listen", "127.0.0.1:0", "--http-listen", "none",
+             *words],
             stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         self.log = []
         self.address = re.search(r"127\.0\.0\.1:\d+", self.until("listens on")).group()

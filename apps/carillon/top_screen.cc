@@ -15,7 +15,7 @@ namespace {
 std::string short_count(double count) {
   if (count < 1e6) return fmt::format("{:.0f}", count);
   for (const auto& [limit, unit, size] :
-       {std::tuple(1e9, 'M', 1e6), std::tuple(1e12, 'G', 1e9), std::tuple(1e30, 'T', 1e12)}) {
+       {std::tuple(1e9, 'M', 1e6), std::tuple(1e12, 'G', 1e9), std::tuple(1e15, 'T', 1e12)}) {
     if (count < limit) return fmt::format("{:.2f}{}", count / size, unit);
   }
   return "many";
@@ -106,13 +106,13 @@ std::string draw_top(const TopSample& now, const std::optional<TopSample>& befor
   lines.push_back(fmt::format("carillon {} at {}   up {}   {} connections, {} workers{}",
                               now.version, view.address, uptime(now.uptime_s), now.connections,
                               now.workers, now.draining ? "   DRAINING" : ""));
-  lines.push_back(fmt::format(
-      "jobs      {:>8} ready   {:>8} delayed   {:>8} reserved   {:>8} buried", as_double(now.ready),
-      as_double(now.delayed), as_double(now.reserved), as_double(now.buried)));
-  lines.push_back(fmt::format(
-      "a second  {:>8} put     {:>8} reserved  {:>8} deleted    {:>8} timed out", rate(rates.puts),
-      rate(rates.reserves), rate(rates.deletes), rate(rates.timeouts)));
-  lines.push_back(view.problem.empty() ? fmt::format("cpu       {:>8.2f} cores", rates.cpu)
+  lines.push_back(fmt::format("{:<9}{:>7} ready  {:>7} delayed  {:>7} reserved  {:>7} buried",
+                              "jobs", as_double(now.ready), as_double(now.delayed),
+                              as_double(now.reserved), as_double(now.buried)));
+  lines.push_back(fmt::format("{:<9}{:>7} put    {:>7} reserved {:>7} deleted   {:>7} timed out",
+                              "a second", rate(rates.puts), rate(rates.reserves),
+                              rate(rates.deletes), rate(rates.timeouts)));
+  lines.push_back(view.problem.empty() ? fmt::format("{:<9}{:>7.2f} cores", "cpu", rates.cpu)
                                        : "NO ANSWER: " + view.problem);
   lines.emplace_back();
   lines.push_back(fmt::format("{:<28} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}", "tube", "ready",
