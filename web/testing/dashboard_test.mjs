@@ -355,7 +355,7 @@ describe('schedules and server', () => {
     await server.call('PUT', 'schedules/sweep', {tube: 'sweeping', every_ms: 3_600_000, body: 'x'});
     const page = await open_page('#/schedules');
     const row = page.locator('.schedules tbody tr', {hasText: 'sweep'});
-    await row.getByText(/every 1 h/).waitFor();
+    await row.getByText(/every 1h/).waitFor();
     await row.getByRole('button', {name: 'Run sweep now'}).click();
     await page.getByText('sweep runs now.').waitFor();
     assert.equal((await server.call('GET', 'tubes/sweeping')).jobs.ready, 1);

@@ -4,7 +4,7 @@
 import * as api from '../api.js';
 import {ask} from '../dialogs.js';
 import {RowList, fill, h, say} from '../dom.js';
-import {count, duration, exact_time, instant, relative, time} from '../format.js';
+import {count, exact_time, instant, relative, time} from '../format.js';
 import {now_ms} from '../live.js';
 import {attempt, done, failed} from '../notices.js';
 import {link} from '../router.js';
@@ -56,9 +56,9 @@ export function show_schedules(main) {
         h('small', {}, relative(ms, now_ms())));
     };
     return {row: h('tr', {}, cells), update: (now) => {
-      say(spec, spec_of(now));
-      when(next, now.next_due_at ?? now.next_run_at);
-      when(last, now.last_due_at ?? now.last_run_at);
+      say(spec, now.spec);
+      when(next, now.next_at ?? now.due_at);
+      when(last, now.last_due_at);
       say(runs, count(now.runs));
       policy.replaceChildren(...['missed', 'overlap'].filter((field) => now[field])
         .map((field) => h('small', {}, `${field}: ${now[field]}`)));
@@ -98,13 +98,4 @@ export function show_schedules(main) {
     closed = true;
     clearTimeout(timer);
   };
-}
-
-/** "every 5 min" or "0 9 * * 1-5, Europe/Berlin". */
-function spec_of(schedule) {
-  const spec = schedule.spec ?? schedule;
-  const zone = spec.time_zone ?? spec.timezone ?? spec.tz;
-  if (typeof spec === 'string') return spec;
-  const text = spec.every_ms ? `every ${duration(spec.every_ms)}` : spec.cron ?? '';
-  return zone && spec.cron ? `${text}, ${zone}` : text;
 }
