@@ -52,6 +52,13 @@ void kick_tube(HttpExchange& exchange);
 void clear_tube(HttpExchange& exchange);
 void set_tube(HttpExchange& exchange);
 
+// http_schedules.cc
+void list_schedules(HttpExchange& exchange);
+void get_schedule(HttpExchange& exchange);
+void set_schedule(HttpExchange& exchange);
+void delete_schedule(HttpExchange& exchange);
+void run_schedule(HttpExchange& exchange);
+
 // http_server_state.cc
 void get_stats(HttpExchange& exchange);
 void get_events(HttpExchange& exchange);

@@ -44,21 +44,24 @@ void read_put_members(Fields& fields, PutRequest& request) {
     request.on_conflict = static_cast<broker::OnConflict>(word);
     if (!fields.has("key")) fields.invalid("on_conflict", "means nothing without a key", "a key");
   }
-  if (fields.number("max_attempts", 1, 1'000'000, number)) {
-    extras.max_attempts = static_cast<std::uint32_t>(number);
-  }
-  if (std::optional<Fields> backoff = fields.object("backoff")) {
-    backoff->require("base_ms");
-    backoff->number("base_ms", 1, kMaxSpanMs, extras.backoff_base_ms);
-    extras.backoff_cap_ms = std::max<std::int64_t>(extras.backoff_base_ms, 3'600'000);
-    backoff->number("cap_ms", std::max<std::int64_t>(1, extras.backoff_base_ms), kMaxSpanMs,
-                    extras.backoff_cap_ms);
-    backoff->flag("jitter", extras.backoff_jitter);
-    if (std::optional<Problem> problem = backoff->finish()) fields.fail(std::move(*problem));
-  }
+  read_job_extras(fields, extras);
 }
 
-void read_body(Fields& fields, std::size_t max_job_size, PutRequest& request) {
+void read_receipt(Fields& fields, Receipt& receipt) {
+  fields.require("receipt");
+  std::string_view text;
+  if (!fields.text("receipt", 1, kMaxReceiptSize, text)) return;
+  const std::optional<Receipt> read = parse_receipt(text);
+  if (!read) {
+    fields.invalid("receipt", "is no receipt of this server", "as reserve gave it");
+    return;
+  }
+  receipt = *read;
+}
+
+}  // namespace
+
+void read_job_body(Fields& fields, std::size_t max_job_size, broker::Body& out) {
   std::string_view text;
   const bool has_text = fields.text("body", 0, SIZE_MAX, text);
   std::string_view encoded;
@@ -76,7 +79,7 @@ void read_body(Fields& fields, std::size_t max_job_size, PutRequest& request) {
       fields.fail(too_large(fields.path_of("body_base64"), bytes->size(), max_job_size));
       return;
     }
-    request.body = broker::Body(*bytes);
+    out = broker::Body(*bytes);
     return;
   }
   if (!has_text) {
@@ -87,22 +90,24 @@ void read_body(Fields& fields, std::size_t max_job_size, PutRequest& request) {
     fields.fail(too_large(fields.path_of("body"), text.size(), max_job_size));
     return;
   }
-  request.body = broker::Body(text);
+  out = broker::Body(text);
 }
 
-void read_receipt(Fields& fields, Receipt& receipt) {
-  fields.require("receipt");
-  std::string_view text;
-  if (!fields.text("receipt", 1, kMaxReceiptSize, text)) return;
-  const std::optional<Receipt> read = parse_receipt(text);
-  if (!read) {
-    fields.invalid("receipt", "is no receipt of this server", "as reserve gave it");
-    return;
+void read_job_extras(Fields& fields, broker::JobExtras& extras) {
+  std::int64_t number = 0;
+  if (fields.number("max_attempts", 1, 1'000'000, number)) {
+    extras.max_attempts = static_cast<std::uint32_t>(number);
   }
-  receipt = *read;
+  if (std::optional<Fields> backoff = fields.object("backoff")) {
+    backoff->require("base_ms");
+    backoff->number("base_ms", 1, kMaxSpanMs, extras.backoff_base_ms);
+    extras.backoff_cap_ms = std::max<std::int64_t>(extras.backoff_base_ms, 3'600'000);
+    backoff->number("cap_ms", std::max<std::int64_t>(1, extras.backoff_base_ms), kMaxSpanMs,
+                    extras.backoff_cap_ms);
+    backoff->flag("jitter", extras.backoff_jitter);
+    if (std::optional<Problem> problem = backoff->finish()) fields.fail(std::move(*problem));
+  }
 }
-
-}  // namespace
 
 bool is_key(std::string_view text) noexcept {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
@@ -120,7 +125,7 @@ std::optional<Problem> decode_put(std::span<const Value> values, std::uint32_t a
                                   const std::string& path, std::size_t max_job_size,
                                   PutRequest& request) {
   Fields fields(values, at, path);
-  read_body(fields, max_job_size, request);
+  read_job_body(fields, max_job_size, request.body);
   if (fields.text("content_type", 1, kMaxContentTypeSize, request.extras.content_type) &&
       !is_content_type(request.extras.content_type)) {
     fields.invalid("content_type", "is not a content type", "type/subtype, printable ASCII");

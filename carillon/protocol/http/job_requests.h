@@ -39,6 +39,10 @@ struct PutRequest {
   broker::OnConflict on_conflict = broker::OnConflict::kReturn;
 };
 
+/// Of a job as JSON: its body, which has to be there; and its attempts and backoff.
+void read_job_body(Fields& fields, std::size_t max_job_size, broker::Body& out);
+void read_job_extras(Fields& fields, broker::JobExtras& extras);
+
 /// A job as JSON: everything is in the object at `at`.
 [[nodiscard]] std::optional<Problem> decode_put(std::span<const Value> values, std::uint32_t at,
                                                 const std::string& path, std::size_t max_job_size,

@@ -62,6 +62,11 @@ enum class Operation : std::uint8_t {
   kKickTube,
   kClearTube,
   kSetTube,
+  kListSchedules,
+  kGetSchedule,
+  kSetSchedule,
+  kDeleteSchedule,
+  kRunSchedule,
   kGetStats,
   kGetEvents,
   kGetWheel,
@@ -69,7 +74,7 @@ enum class Operation : std::uint8_t {
   kGetReadiness,
   kGetMetrics,
 };
-inline constexpr std::size_t kOperationCount = 33;
+inline constexpr std::size_t kOperationCount = 38;
 
 struct Route {
   Operation operation;

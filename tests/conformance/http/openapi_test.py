@@ -198,6 +198,22 @@ class DescriptionTest(unittest.TestCase):
         server.get("/api/v1/tubes/hooked")
         server.post(f"{tube}/jobs", {"body": "x"})
         server.get(tube)
+        schedule = {"tube": "recurring", "body": "x", "cron": "30 2 * * *", "priority": 7,
+                    "time_zone": "Europe/Amsterdam", "overlap": "skip", "missed": "skip",
+                    "jitter_ms": 1000, "max_attempts": 3, "backoff": {"base_ms": 1}}
+        for change in ({}, {"ttr_ms": 5}, {"tube": "other"}, {"cron": "61 * * * *"},
+                       {"spec": "every 1h"}, {"overlap": "never"}, {"time_zone": "Mars"}):
+            server.ask("PUT", "/api/v1/schedules/report", {**schedule, **change})
+        for name in ("report", "none"):
+            path = f"/api/v1/schedules/{name}"
+            server.get(path)
+            server.post(f"{path}/run")
+            server.post(f"{path}/run")
+            server.get(path)
+        server.get("/api/v1/schedules")
+        server.get("/api/v1/schedules?limit=0")
+        server.ask("DELETE", "/api/v1/schedules/report")
+        server.ask("DELETE", "/api/v1/schedules/report")
         for path in ("/api/v1/stats", "/api/v1/wheel", "/healthz", "/readyz", "/metrics"):
             server.get(path)
         server.get("/api/v1/stats", headers={"Host": "evil.example"})

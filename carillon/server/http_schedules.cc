@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules over HTTP. A schedule lies in the partition of its tube, which its name does not tell:
+// who asks for it by name asks all of them.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "carillon/protocol/http/schedule_requests.h"
+#include "carillon/server/http_handlers.h"
+#include "carillon/server/http_job_json.h"
+
+namespace carillon::server {
+namespace {
+
+using broker::Answer;
+using broker::Command;
+using broker::Reply;
+using broker::ScheduleView;
+using broker::Verb;
+using protocol::http::JsonWriter;
+using protocol::http::Problem;
+using protocol::http::ProblemKind;
+
+/// The name in the path, or nothing: then it has responded.
+std::optional<std::string_view> name_argument(HttpExchange& exchange) {
+  const std::string_view name = exchange.argument(0);
+  if (protocol::http::is_schedule_name(name)) return name;
+  exchange.respond(Problem{ProblemKind::kInvalidField, "is not the name of a schedule", "name",
+                           "1 to 200 bytes of UTF-8 without control characters"});
+  return std::nullopt;
+}
+
+Command on_schedule(Verb verb, broker::ScheduleSettings settings) {
+  Command command;
+  command.verb = verb;
+  broker::CommandOptions options;
+  options.schedule = std::move(settings);
+  command.options = std::make_shared<const broker::CommandOptions>(std::move(options));
+  return command;
+}
+
+Command by_name(Verb verb, std::string_view name) {
+  broker::ScheduleSettings settings;
+  settings.name = name;
+  return on_schedule(verb, std::move(settings));
+}
+
+void write_schedule(const ScheduleView& info, JsonWriter& out) {
+  const broker::ScheduleSettings& settings = info.record.settings;
+  const broker::ScheduleProgress& progress = info.record.progress;
+  out.begin_object();
+  out.field("name", settings.name);
+  out.field("tube", settings.tube);
+  out.field("spec", settings.spec);
+  out.field("missed", protocol::http::to_string(settings.missed));
+  out.field("overlap", protocol::http::to_string(settings.overlap));
+  out.field("jitter_ms", settings.jitter_ms);
+  out.field("priority", settings.priority);
+  out.field("ttr_ms", settings.ttr_ms);
+  if (settings.extras) {
+    const broker::JobExtras& extras = *settings.extras;
+    if (!extras.content_type.empty()) out.field("content_type", extras.content_type);
+    if (extras.max_attempts > 0) out.field("max_attempts", extras.max_attempts);
+    if (extras.backoff_base_ms > 0) {
+      out.key("backoff");
+      out.begin_object();
+      out.field("base_ms", extras.backoff_base_ms);
+      out.field("cap_ms", extras.backoff_cap_ms);
+      out.field("jitter", extras.backoff_jitter);
+      out.end_object();
+    }
+  }
+  write_body(settings.body.view(), out);
+  if (progress.due_ms) out.time("due_at", *progress.due_ms);
+  if (info.next_at_ms) out.time("next_at", *info.next_at_ms);
+  if (progress.queued_ms) out.time("queued", *progress.queued_ms);
+  if (progress.last_ms) out.time("last_due_at", *progress.last_ms);
+  if (progress.last_job != 0) out.id("last_job", progress.last_job);
+  out.field("runs", progress.runs);
+  out.field("missed_periods", progress.missed);
+  out.field("skipped_periods", progress.skipped);
+  out.end_object();
+}
+
+Problem no_such_schedule() {
+  return {ProblemKind::kNoSuchResource, "there is no schedule of that name", "name"};
+}
+
+/// Asks all partitions, of which one at most knows the schedule, and calls back with its reply.
+void ask_of(HttpExchange& exchange, Verb verb, std::string_view name,
+            std::function<void(const Reply&)> then) {
+  exchange.ask_all(
+      by_name(verb, name), [&exchange, then = std::move(then)](const std::vector<Reply>& replies) {
+        const auto known = std::find_if(replies.begin(), replies.end(), [](const Reply& reply) {
+          return reply.answer != Answer::kNotFound && !failure_of(reply);
+        });
+        if (known != replies.end()) return then(*known);
+        for (const Reply& reply : replies) {
+          if (std::optional<Problem> problem = failure_of(reply)) {
+            return exchange.respond(std::move(*problem));
+          }
+        }
+        exchange.respond(no_such_schedule());
+      });
+}
+
+Problem refused(const Reply& reply) {
+  switch (reply.answer) {
+    case Answer::kConflict:
+      return {ProblemKind::kInvalidField, "is not that of the schedule with this name", "tube",
+              "a schedule keeps its tube; delete it first"};
+    case Answer::kNeverDue:
+      return {ProblemKind::kInvalidField, "names no time to come", "spec", "until 2262"};
+    case Answer::kOutOfMemory:
+      return {ProblemKind::kNoRoom, "there are too many schedules, or their bodies are too large",
+              "body", "10000 schedules and 64 MiB of bodies a partition"};
+    default: break;
+  }
+  std::optional<Problem> problem = failure_of(reply);
+  return problem ? std::move(*problem) : Problem{ProblemKind::kInternal, "no such answer"};
+}
+
+void respond_with(HttpExchange& exchange, const Reply& reply) {
+  JsonWriter out;
+  write_schedule(std::get<ScheduleView>(*reply.detail), out);
+  exchange.respond_json(reply.answer == Answer::kScheduleSet && reply.count > 0 ? 201 : 200, out);
+}
+
+}  // namespace
+
+void set_schedule(HttpExchange& exchange) {
+  const std::optional<std::string_view> name = name_argument(exchange);
+  if (!name || !exchange.expect_no_query()) return;
+  const auto values = exchange.json();
+  if (!values) return;
+  broker::ScheduleSettings settings;
+  settings.name = *name;
+  if (std::optional<Problem> problem = protocol::http::decode_schedule(
+          *values, exchange.context().limits.max_job_size, settings)) {
+    return exchange.respond(std::move(*problem));
+  }
+  const std::size_t partition = exchange.partition_of(settings.tube);
+  // First whether another partition knows one of that name.
+  exchange.ask_all(
+      by_name(Verb::kGetSchedule, *name),
+      [&exchange, partition, settings = std::move(settings)](const std::vector<Reply>& replies) {
+        for (std::size_t i = 0; i < replies.size(); ++i) {
+          if (i == partition) continue;
+          if (std::optional<Problem> problem = failure_of(replies[i])) {
+            return exchange.respond(std::move(*problem));
+          }
+          if (replies[i].answer == Answer::kNotFound) continue;
+          Reply conflict;
+          conflict.answer = Answer::kConflict;
+          return exchange.respond(refused(conflict));
+        }
+        exchange.ask(partition, on_schedule(Verb::kSetSchedule, settings),
+                     [&exchange](const Reply& reply) {
+                       if (reply.answer != Answer::kScheduleSet) {
+                         return exchange.respond(refused(reply));
+                       }
+                       respond_with(exchange, reply);
+                     });
+      });
+}
+
+void get_schedule(HttpExchange& exchange) {
+  const std::optional<std::string_view> name = name_argument(exchange);
+  if (!name || !exchange.expect_no_query()) return;
+  ask_of(exchange, Verb::kGetSchedule, *name,
+         [&exchange](const Reply& reply) { respond_with(exchange, reply); });
+}
+
+void delete_schedule(HttpExchange& exchange) {
+  const std::optional<std::string_view> name = name_argument(exchange);
+  if (!name || !exchange.expect_no_query()) return;
+  ask_of(exchange, Verb::kDeleteSchedule, *name,
+         [&exchange](const Reply& /*reply*/) { exchange.respond(HttpResponse{204}); });
+}
+
+void run_schedule(HttpExchange& exchange) {
+  const std::optional<std::string_view> name = name_argument(exchange);
+  if (!name || !exchange.expect_no_query()) return;
+  ask_of(exchange, Verb::kRunSchedule, *name, [&exchange](const Reply& reply) {
+    if (reply.answer == Answer::kConflict) {
+      return exchange.respond(Problem{ProblemKind::kJobReserved,
+                                      "the instance before has not ended, and overlap is not allow",
+                                      {},
+                                      {},
+                                      reply.id});
+    }
+    JsonWriter out;
+    out.begin_object();
+    out.id("id", reply.id);
+    out.end_object();
+    HttpResponse response{201, "application/json", out.take()};
+    response.headers.emplace_back("Location", "/api/v1/jobs/" + std::to_string(reply.id));
+    exchange.respond(std::move(response));
+  });
+}
+
+void list_schedules(HttpExchange& exchange) {
+  protocol::http::SchedulesRequest request;
+  if (std::optional<Problem> problem =
+          protocol::http::decode_schedules(exchange.query(), request)) {
+    return exchange.respond(std::move(*problem));
+  }
+  Command command = by_name(Verb::kListSchedules, request.after);
+  command.count = request.limit;
+  exchange.ask_all(command, [&exchange, limit = request.limit](std::vector<Reply> replies) {
+    std::vector<ScheduleView> found;
+    bool more = false;
+    for (Reply& reply : replies) {
+      if (std::optional<Problem> problem = failure_of(reply)) {
+        return exchange.respond(std::move(*problem));
+      }
+      auto& page = std::get<broker::SchedulePage>(*reply.detail);
+      more |= page.more;
+      std::move(page.schedules.begin(), page.schedules.end(), std::back_inserter(found));
+    }
+    std::sort(found.begin(), found.end(), [](const ScheduleView& a, const ScheduleView& b) {
+      return a.record.settings.name < b.record.settings.name;
+    });
+    more |= found.size() > limit;
+    if (found.size() > limit) found.resize(limit);
+    JsonWriter out;
+    out.begin_object();
+    out.key("schedules");
+    out.begin_array();
+    for (const ScheduleView& info : found) write_schedule(info, out);
+    out.end_array();
+    if (more) out.field("next", found.back().record.settings.name);
+    out.end_object();
+    exchange.respond_json(200, out);
+  });
+}
+
+}  // namespace carillon::server
