@@ -183,6 +183,7 @@ class Record:
         if job.shape.state == "buried":
             self.buried[job.tube].remove(job.id)
         job.shape = shape
+        job.alternatives = []
         job.holder = None
         if shape.state == "buried":
             self.buried[job.tube].append(job.id)
@@ -346,15 +347,19 @@ class Record:
         if job.holder is connection:
             return
         in_flight = job.in_flight
-        if in_flight is not None and in_flight.verb == "release":
+        released = in_flight is not None and in_flight.verb == "release"
+        if in_flight is not None and (released or self.is_draining):
             in_flight.overtaken = True
-            self._settle(job, in_flight.shape_after(reply.at))
-            job.note(f"{in_flight} (seen before its answer) -> {job.shape}")
-        elif self.is_draining:
-            if in_flight is not None:
-                in_flight.overtaken = True
+        if self.is_draining:
+            # A release that the server has not read any more was not done. Nobody will tell.
             job.holder = None
             job.note("the connection of its holder was ended")
+            if released and in_flight.delay == 0:
+                job.alternatives.append(in_flight.shape_after(reply.at))
+                job.note(f"or {in_flight}")
+        elif released:
+            self._settle(job, in_flight.shape_after(reply.at))
+            job.note(f"{in_flight} (seen before its answer) -> {job.shape}")
 
     def _jobs_in(self, tubes):
         return itertools.chain.from_iterable(self.tubes[tube].values() for tube in tubes)
