@@ -176,18 +176,11 @@ void HttpServer::close(broker::SessionId session) {
   outside_.request_turn();  // What it had reserved went back to ready.
 }
 
+/// May come from inside a call into the partitions, and whoever gets it may call into them again,
+/// which is not allowed in there: so it is delivered between their turns.
 void HttpServer::on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
-  if (ticket.session == desk_.id()) {
-    desk_.on_reply(partition, ticket.slot, std::move(reply));
-    return;
-  }
-  if (ticket.session == watcher_.id()) {
-    // In a turn of its own: the feed asks on, which is not allowed in here.
-    watched_.push_back({partition, ticket.slot, std::move(reply)});
-    outside_.request_turn();
-    return;
-  }
-  deliver(partition, ticket, std::move(reply));
+  replies_.push_back({partition, ticket, std::move(reply)});
+  outside_.request_turn();
 }
 
 void HttpServer::deliver(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
@@ -224,8 +217,16 @@ void HttpServer::turn() {
       }
     }
   }
-  for (Watched& answer : std::exchange(watched_, {})) {
-    watcher_.on_reply(answer.partition, answer.slot, std::move(answer.reply));
+  // Those that come meanwhile are delivered next time. Whoever gets one may have asked for more.
+  if (!replies_.empty()) outside_.request_turn();
+  for (QueuedReply& queued : std::exchange(replies_, {})) {
+    if (queued.ticket.session == desk_.id()) {
+      desk_.on_reply(queued.partition, queued.ticket.slot, std::move(queued.reply));
+    } else if (queued.ticket.session == watcher_.id()) {
+      watcher_.on_reply(queued.partition, queued.ticket.slot, std::move(queued.reply));
+    } else {
+      deliver(queued.partition, queued.ticket, std::move(queued.reply));
+    }
   }
   // Those marked meanwhile have their turn next time.
   for (const broker::SessionId session : std::exchange(to_work_, {})) {

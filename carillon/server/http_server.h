@@ -114,12 +114,12 @@ class HttpServer final : private HttpConnectionOwner {
   std::unordered_map<broker::SessionId, std::unique_ptr<HttpConnection>> connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<char> read_buffer_;
-  struct Watched {
+  struct QueuedReply {
     std::size_t partition;
-    std::uint64_t slot;
+    broker::Ticket ticket;
     broker::Reply reply;
   };
-  std::vector<Watched> watched_;  // Answers for the feed, until the next turn.
+  std::vector<QueuedReply> replies_;  // Answers for the feed, until the next turn.
   std::vector<broker::SessionId> to_work_;
   std::vector<broker::SessionId> held_up_;
   broker::SessionId last_id_ = kMark;

@@ -273,6 +273,25 @@ class ReserveTest(HttpTest):
         self.assertEqual({r["status"] for r in results}, {200})
         self.assertEqual(self.reserve(max=5), [])
 
+    def test_many_workers_share_a_burst(self):
+        jobs = [{"body": "x", "delay_ms": 300}] * 2000
+        for _ in range(2):
+            self.server.post(self.path("/jobs:batch"), jobs)
+        done = []
+
+        def work():
+            while jobs := self.reserve(max=64, wait_ms=1500):
+                receipts = [{"id": job["id"], "receipt": job["receipt"]} for job in jobs]
+                answer = self.server.post("/api/v1/ack", {"jobs": receipts})
+                done.extend(result["status"] for result in answer.json["results"])
+
+        workers = [threading.Thread(target=work) for _ in range(16)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(done, [200] * 4000)
+
     def test_a_long_poll_is_served_by_a_put(self):
         got = []
         thread = threading.Thread(target=lambda: got.extend(self.reserve(wait_ms=20000)))
