@@ -13,8 +13,8 @@ Measurement measure_cycle(std::string_view peer, const Options& options, Window 
   load.window = window;
   load.max_jobs = options.scale.cycle_jobs;
   const LoadOutcome put = run_put_load(load, peer, running.server());
-  const LoadOutcome work = run_work_load(window, put.jobs, running.server());
-  verify_jobs_put(peer, running.port(), put.jobs);
+  const LoadOutcome work = run_work_load(window, put.jobs, peer, running.server());
+  running.verify_jobs_put(put.jobs);
 
   Measurement m;
   m.params = {{"connections", window.connections},

@@ -8,14 +8,17 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "bench/common/interrupt.h"
 #include "carillon/base/clock.h"
@@ -57,7 +60,9 @@ struct Engine::Connection {
   std::size_t out_sent = 0;
 };
 
-int connect_loopback(std::uint16_t port) {
+namespace {
+
+int connect_tcp(std::uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   sockaddr_in address = {};
@@ -75,8 +80,35 @@ int connect_loopback(std::uint16_t port) {
   return fd;
 }
 
+// The name of an abstract socket begins with a zero and ends where its length says.
+int connect_abstract(const std::string& name) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return -1;
+  }
+  return fd;
+}
+
+}  // namespace
+
+int connect_to(const Address& address) {
+  return address.port != 0 ? connect_tcp(address.port) : connect_abstract(address.name);
+}
+
 std::string ask(std::uint16_t port, std::string_view question, std::string_view terminator) {
-  const int fd = connect_loopback(port);
+  const int fd = connect_to({port});
   if (fd < 0) fail("connect");
   const timeval limit = {10, 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -99,7 +131,8 @@ std::string ask(std::uint16_t port, std::string_view question, std::string_view 
   return answer;
 }
 
-Engine::Engine(std::uint16_t port) : port_(port), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+Engine::Engine(Address address)
+    : address_(std::move(address)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (epoll_ < 0) fail("epoll_create1");
   // The default slack of 50 us would be as long as the pause between two paced puts.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
@@ -111,9 +144,10 @@ Engine::~Engine() {
 }
 
 void Engine::add(Conversation& conversation) {
-  const int fd = connect_loopback(port_);
-  if (fd < 0) fail(fmt::format("connect to 127.0.0.1:{}", port_));
+  const int fd = connect_to(address_);
+  if (fd < 0) fail(fmt::format("connect to {}{}", address_.port, address_.name));
   connections_.push_back(std::make_unique<Connection>(conversation, fd));
+  conversation.greet(fd);
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.ptr = connections_.back().get();
@@ -164,10 +198,13 @@ void Engine::on_readable(Connection& connection) {
   }
   if (connection.in_size == kReadBytes) throw BenchError("a reply of more than 128 KiB");
   if (!connection.out.empty()) flush(connection);
-  if (!connection.finished && connection.conversation.done()) {
-    connection.finished = true;
-    --unfinished_;
-  }
+  note_if_done(connection);
+}
+
+void Engine::note_if_done(Connection& connection) {
+  if (connection.finished || !connection.conversation.done()) return;
+  connection.finished = true;
+  --unfinished_;
 }
 
 Instant Engine::next_speech() const {
@@ -184,6 +221,7 @@ void Engine::speak_when_due() {
     if (connection->conversation.speaks_at() > now) continue;
     connection->conversation.speak(now, connection->out);
     if (!connection->out.empty()) flush(*connection);
+    note_if_done(*connection);
   }
 }
 
@@ -194,10 +232,7 @@ Span Engine::run(Span limit) {
   for (const auto& connection : connections_) {
     connection->conversation.start(connection->out);
     flush(*connection);
-    if (connection->conversation.done()) {
-      connection->finished = true;
-      --unfinished_;
-    }
+    note_if_done(*connection);
   }
   std::array<epoll_event, kMaxEvents> events;
   while (unfinished_ > 0) {

@@ -20,12 +20,22 @@
 
 namespace carillon::bench {
 
+/// Where a server listens: a port of 127.0.0.1, or a Unix socket of the abstract namespace.
+struct Address {
+  std::uint16_t port = 0;
+  std::string name = {};  ///< Of the Unix socket, if port is 0.
+};
+
 /// What one connection says and expects.
 ///
-/// Callbacks: all from inside Engine::run, on its thread.
+/// Callbacks: all from inside Engine::add and Engine::run, on its thread.
 class Conversation {
  public:
   virtual ~Conversation() = default;
+
+  /// Introduces itself on a connection that was just made, and waits for the answer; before run()
+  /// and so before anything is timed.
+  virtual void greet(int fd) { static_cast<void>(fd); }
 
   /// Appends the first commands to `out`. Called once, when run() begins.
   virtual void start(std::string& out) = 0;
@@ -46,14 +56,14 @@ class Conversation {
   }
 };
 
-/// Runs conversations with one server on loopback until all are done.
+/// Runs conversations with one server on this machine until all are done.
 ///
 /// Threads: unsafe; one thread.
 /// Lifetime: conversations are borrowed and must outlive the engine.
 /// Errors:  throws BenchError if the server closes, refuses or falls silent; Interrupted.
 class Engine {
  public:
-  explicit Engine(std::uint16_t port);
+  explicit Engine(Address address);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -70,17 +80,18 @@ class Engine {
   void flush(Connection& connection);
   void on_readable(Connection& connection);
   void speak_when_due();
+  void note_if_done(Connection& connection);
   [[nodiscard]] Instant next_speech() const;
   void watch(Connection& connection, bool writable);
 
-  std::uint16_t port_;
+  Address address_;
   int epoll_ = -1;
   std::size_t unfinished_ = 0;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-/// A connected TCP socket to 127.0.0.1:`port` without Nagle's delay, or -1 with errno.
-[[nodiscard]] int connect_loopback(std::uint16_t port);
+/// A connected, blocking socket, TCP without Nagle's delay, or -1 with errno.
+[[nodiscard]] int connect_to(const Address& address);
 
 /// Asks one question on a connection of its own and returns what came back until `terminator`
 /// ended it. Blocking, for set-up and verification only.

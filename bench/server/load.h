@@ -5,7 +5,9 @@
 /// The two loads that all workloads are made of: putting jobs through windows that are kept full,
 /// and reserving and deleting them the same way.
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,12 +20,19 @@
 namespace carillon::bench {
 
 inline constexpr std::size_t kBodyBytes = 200;
-inline constexpr Span kLoadLimit = std::chrono::seconds(180);  ///< Then a load has hung.
+inline constexpr Span kLoadLimit = std::chrono::seconds(600);  ///< Then a load has hung.
 
 /// How many requests windows are kept full with, over all connections.
 struct Window {
   int connections = 1;
   int depth = 1;  ///< Unanswered requests a connection.
+};
+
+/// Told of each put when it is written, and may write the body.
+class PutLog {
+ public:
+  virtual ~PutLog() = default;
+  virtual void on_put(std::uint64_t sequence, Instant now, Span delay, std::string& body) = 0;
 };
 
 struct PutLoad {
@@ -33,6 +42,13 @@ struct PutLoad {
   Span max_time = kForever;    ///< or when no more are begun, whichever is first.
   Span warm_up = Span(0);      ///< What comes back within this is done, but not counted.
   std::uint64_t first_id = 0;  ///< Ids are the client's business with Redis only.
+  /// Jobs a request, where one request can hold several (Dialect::groups()).
+  int group = 1;
+  /// If any: not after delay_s, but so many whole seconds from the beginning that all jobs fall due
+  /// within one second, this one.
+  std::uint32_t due_second = 0;
+  /// Told of each job, if any.
+  PutLog* log = nullptr;
 };
 
 /// What a load did and what it took.
@@ -59,7 +75,8 @@ LoadOutcome run_timed(Engine& engine, const ServerProcess& server);
 LoadOutcome run_put_load(const PutLoad& load, std::string_view peer, const ServerProcess& server);
 
 /// Reserves and deletes exactly `jobs` jobs, which are or will become ready in "default".
-LoadOutcome run_work_load(Window window, std::uint64_t jobs, const ServerProcess& server);
+LoadOutcome run_work_load(Window window, std::uint64_t jobs, std::string_view peer,
+                          const ServerProcess& server);
 
 /// Told of each reservation when its reply has been read.
 class ReservationLog {
@@ -68,26 +85,17 @@ class ReservationLog {
   virtual void on_reserved(std::string_view body, Instant read_at) = 0;
 };
 
-/// A connection that keeps `depth` jobs in the cycle reserve -> delete until `*budget`, shared with
-/// others, is used up: a reserve is sent only if there is a job left for it, so none waits at the
-/// end.
-class Worker final : public Conversation {
- public:
-  Worker(int depth, std::uint64_t* budget, ReservationLog* log)
-      : depth_(depth), budget_(budget), log_(log) {}
-
-  void start(std::string& out) override;
-  std::size_t consume(std::string_view in, Instant read_at, std::string& out) override;
-  [[nodiscard]] bool done() const override { return in_cycle_ == 0; }
-
- private:
-  void reserve_next(std::string& out);
-
-  int depth_;
-  std::uint64_t* budget_;
-  ReservationLog* log_;
-  int in_cycle_ = 0;
+/// What workers of one load share.
+struct WorkState {
+  std::uint64_t budget = 0;  ///< Jobs that are not yet asked for; workers end when it is used up.
+  ReservationLog* log = nullptr;
 };
+
+/// A connection that keeps `depth` jobs in the cycle of reserving and deleting: each on its own
+/// where the protocol has a command a job, else together. A job is only asked for if there is one
+/// left in the budget, so none waits at the end.
+[[nodiscard]] std::unique_ptr<Conversation> make_worker(std::string_view peer, int depth,
+                                                        WorkState& state);
 
 /// Throws BenchError: `reply` is none that `what` may be answered with.
 [[noreturn]] void refuse_reply(std::string_view what, const Reply& reply);

@@ -30,10 +30,10 @@ struct Bench {
   void (*run)(const Options&, Ledger&);
 };
 constexpr std::array kBenches = {
-    Bench{"B1", "put", run_put_bench},
-    Bench{"B2", "cycle", run_cycle_bench},
-    Bench{"B3", "memory", run_memory_bench},
-    Bench{"B4", "lateness", run_lateness_bench},
+    Bench{"B1", "put", run_put_bench},         Bench{"B2", "cycle", run_cycle_bench},
+    Bench{"B3", "memory", run_memory_bench},   Bench{"B4", "lateness", run_lateness_bench},
+    Bench{"B5", "service", run_service_bench}, Bench{"B6", "restart", run_restart_bench},
+    Bench{"B7", "burst", run_burst_bench},
 };
 
 int run(const Options& options) {

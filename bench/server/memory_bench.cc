@@ -41,6 +41,7 @@ Measurement measure_memory(std::string_view peer, const Options& options, Distan
   RunningPeer running(peer, options.surroundings);
   PutLoad load;
   load.window = kWindow;
+  load.group = kWindow.depth;
   load.delay_s = distance.delay_s;
   load.max_jobs = kWarmUpJobs;
   run_put_load(load, peer, running.server());
@@ -60,24 +61,26 @@ Measurement measure_memory(std::string_view peer, const Options& options, Distan
   run_put_load(load, peer, running.server());
   const MemoryUse full = running.server().settled_memory();
   std::uint64_t pending = jobs + 2 * kWarmUpJobs + (restarts ? kRestartJobs : 0);
-  verify_jobs_delayed(peer, running.port(), pending);
+  running.verify_jobs_delayed(pending);
 
   Measurement m;
   m.params = {{"jobs", static_cast<double>(jobs)},
               {"delay_s", distance.delay_s},
               {"body_bytes", kBodyBytes}};
-  m.values = {{"rss_per_job", per_job(empty.rss, full.rss, jobs)},
-              {"pss_per_job", per_job(empty.pss, full.pss, jobs)},
-              {"anonymous_per_job", per_job(empty.anonymous, full.anonymous, jobs)},
-              {"second_half_rss_per_job", per_job(half.rss, full.rss, jobs - jobs / 2)},
-              {"rss_empty", static_cast<double>(empty.rss)},
-              {"rss_full", static_cast<double>(full.rss)}};
+  m.values = {
+      {"rss_per_job", per_job(empty.rss, full.rss, jobs)},
+      {"pss_per_job", per_job(empty.pss, full.pss, jobs)},
+      {"anonymous_per_job", per_job(empty.anonymous, full.anonymous, jobs)},
+      {"second_half_rss_per_job", per_job(half.rss, full.rss, jobs - jobs / 2)},
+      {"disk_per_job", static_cast<double>(running.disk_bytes()) / static_cast<double>(jobs)},
+      {"rss_empty", static_cast<double>(empty.rss)},
+      {"rss_full", static_cast<double>(full.rss)}};
   // What the table shows and the targets judge: with a restart where there is one.
   double standing = per_job(empty.rss, full.rss, jobs);
   if (restarts) {
     const MemoryUse restarted = memory_after_restart(running, peer, load);
     pending += kRestartJobs;
-    verify_jobs_delayed(peer, running.port(), pending);
+    running.verify_jobs_delayed(pending);
     standing = per_job(empty_restarted.rss, restarted.rss, jobs);
     m.values.emplace_back("rss_restarted", static_cast<double>(restarted.rss));
   }
@@ -99,7 +102,7 @@ void run_memory_bench(const Options& options, Ledger& ledger) {
               });
   };
   std::vector<std::string_view> peers = {kCarillonData, kCarillonMemory, kBeanstalkd};
-  if (!options.check) peers.push_back(kRedis);
+  if (!options.check) peers.insert(peers.end(), {kRedis, kPostgres});
   run(kNear, peers);
   // Distance changes nothing for beanstalkd; it is the yardstick of both cells.
   run(kFar, {kCarillonData, kCarillonMemory, kBeanstalkd});

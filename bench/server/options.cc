@@ -33,9 +33,18 @@ constexpr Scale kFullScale = {
     .one_worker_jobs = 100'000,
     .one_worker_spread = seconds(5),
     .one_worker_ready_jobs = 10'000,
+    .service_reps = 3,
+    .service_time = seconds(2),
+    .service_jobs = 200'000,
+    .restart_reps = 1,
+    .restart_jobs = 1'000'000,
+    .burst_reps = 1,
+    .burst_jobs = 500'000,
+    .burst_stream_jobs = 1'000,
+    .burst_due_s = 20,
 };
 
-// The same rates for a shorter time: all of it, peers included, in under a minute.
+// The same rates for a shorter time: all of it, peers included, in under 90 s.
 constexpr Scale kCheckScale = {
     .reps = 3,
     .put_time = milliseconds(400),
@@ -52,6 +61,15 @@ constexpr Scale kCheckScale = {
     .one_worker_jobs = 9'000,
     .one_worker_spread = milliseconds(900),
     .one_worker_ready_jobs = 2'000,
+    .service_reps = 1,
+    .service_time = milliseconds(300),
+    .service_jobs = 20'000,
+    .restart_reps = 1,
+    .restart_jobs = 200'000,
+    .burst_reps = 1,
+    .burst_jobs = 500'000,
+    .burst_stream_jobs = 1'000,
+    .burst_due_s = 8,
 };
 
 std::filesystem::path folder_of_this_program() {
@@ -77,13 +95,17 @@ Options parse_options(int argc, char** argv) {
   std::uint64_t jobs = 0;
   std::string delay;
 
-  CLI::App app("Measures carillon beside beanstalkd and Redis: same client, same machine, in turn.",
-               "bench_server");
-  add_common_options(app, options, {"B1", "B2", "B3", "B4"},
-                     "B1 durable put, B2 in memory, B3 memory, B4 lateness");
+  CLI::App app(
+      "Measures carillon beside beanstalkd, Redis and PostgreSQL: same client, same machine, in "
+      "turn.",
+      "bench_server");
+  add_common_options(app, options, {"B1", "B2", "B3", "B4", "B5", "B6", "B7"},
+                     "B1 durable put, B2 in memory, B3 memory, B4 lateness, B5 as a service, "
+                     "B6 restart, B7 many at once");
   add_name_option(app, options, "--peer");
   app.add_option("--delay", delay, "Of durable puts: near only, or all of near, ready and far")
       ->check(CLI::IsMember({"near", "all"}));
+  app.add_flag("--full", options.full, "B6 with ten million pending jobs too");
   app.add_option("--jobs", jobs, "So many jobs in each workload")
       ->check(CLI::Range(100, 100'000'000));
   app.add_option("--server", where.carillon,
@@ -103,10 +125,12 @@ Options parse_options(int argc, char** argv) {
     scale.put_max_jobs = scale.cycle_jobs = jobs;
     scale.near_memory_jobs = scale.far_memory_jobs = jobs;
     scale.lateness_jobs = scale.one_worker_jobs = jobs;
+    scale.service_jobs = scale.restart_jobs = scale.burst_jobs = jobs;
   }
   if (options.reps > 0) {
     Scale& scale = options.scale;
     scale.reps = scale.memory_reps = scale.lateness_reps = options.reps;
+    scale.service_reps = scale.restart_reps = scale.burst_reps = options.reps;
   }
   if (filesystem_of(where.dir) == "tmpfs") {
     refuse_to_run(

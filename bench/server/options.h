@@ -32,10 +32,20 @@ struct Scale {
   std::uint64_t one_worker_jobs;
   Span one_worker_spread;
   std::uint64_t one_worker_ready_jobs;  ///< For measuring what its round trips allow.
+  int service_reps;
+  Span service_time;           ///< Of one timed put run.
+  std::uint64_t service_jobs;  ///< Put, then worked off; a fifth by clients one at a time.
+  int restart_reps;
+  std::uint64_t restart_jobs;
+  int burst_reps;
+  std::uint64_t burst_jobs;
+  std::uint64_t burst_stream_jobs;  ///< Before and after it, each over a second.
+  std::uint32_t burst_due_s;        ///< Seconds from the first put: enough to put all before.
 };
 
 struct Options : CommonOptions {
   bool all_delays = true;  ///< Put with delays of 0 and of a day too.
+  bool full = false;       ///< Ten million pending jobs too.
   Scale scale;
   Surroundings surroundings;
 };

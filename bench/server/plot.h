@@ -10,8 +10,9 @@
 
 namespace carillon::bench {
 
-/// Writes `server-put.svg` (puts a second) and `server-lateness.svg` (lateness by share of jobs)
-/// into `folder`, those for which there are results. Throws BenchError if gnuplot fails.
+/// Writes `server-put.svg`, `server-service-put.svg`, `server-service-work.svg` (jobs a second),
+/// `server-lateness.svg` and `server-burst.svg` (lateness by share of jobs) into `folder`, those
+/// for which there are results. Throws BenchError if gnuplot fails.
 void draw_pictures(const Ledger& ledger, const std::filesystem::path& folder);
 
 }  // namespace carillon::bench

@@ -33,7 +33,7 @@ Measurement measure_put(std::string_view peer, const Options& options, Window wi
   load.max_time = time;
   load.warm_up = kWarmUp;
   const LoadOutcome outcome = run_put_load(load, peer, running.server());
-  verify_jobs_put(peer, running.port(), outcome.jobs_before + outcome.jobs);
+  running.verify_jobs_put(outcome.jobs_before + outcome.jobs);
 
   Measurement m;
   m.params = {{"connections", window.connections},

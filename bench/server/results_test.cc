@@ -78,6 +78,30 @@ TEST(Table, FitsEightyColumns) {
                 {"max_ms", 1234.56}, {"early", 100'000},  {"achieved_per_s", 123'456},
                 {"of_allowed", 0.95}};
     ledger.add(m);
+    m.bench = "service";
+    m.values = {{"put_per_s", 123'456.0},
+                {"put_server_cpu_us", 123.4},
+                {"work_per_s", 123'456.0},
+                {"work_server_cpu_us", 123.4}};
+    ledger.add(m);
+    m.bench = "restart";
+    m.values = {{"after_crash_s", 123.45},
+                {"after_end_s", 123.45},
+                {"start_cpu_s", 123.45},
+                {"disk_per_job", 1'234.0}};
+    ledger.add(m);
+    m.bench = "burst";
+    m.cell = "one second";
+    m.values = {{"drained_after_s", 12.34},
+                {"p50_ms", 12'345.6},
+                {"p99_ms", 12'345.6},
+                {"early", 500'000},
+                {"before_p99_ms", 123.45},
+                {"after_p99_ms", 1234.56},
+                {"server_cpu_us_per_job", 123.4}};
+    ledger.add(m);
+    m.bench = "lateness";
+    m.cell = "8x64 ready";
     m.peer = kBeanstalkd;
     m.values = {{"p50_ms", 0.12},           {"p99_ms", 1.2},    {"p999_ms", 123.45},
                 {"max_ms", 98765.4},        {"early", 100'000}, {"twice", 0},
@@ -86,7 +110,8 @@ TEST(Table, FitsEightyColumns) {
   }
   const std::string text =
       format_tables(ledger, server_layouts()) +
-      format_verdicts(judge(ledger, server_targets(), false, {"put", "cycle", "lateness"}));
+      format_verdicts(judge(ledger, server_targets(), false,
+                            {"put", "cycle", "memory", "lateness", "service", "restart", "burst"}));
   EXPECT_THAT(text, testing::HasSubstr("1,234,568"));
   std::size_t columns = 0;
   for (const char c : text) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/server/engine.h"
 #include "carillon/base/time.h"
 
 namespace carillon::bench {
@@ -29,33 +30,46 @@ class ScratchDir {
   std::filesystem::path path_;
 };
 
-/// What a process occupies, in bytes, from /proc/PID/smaps_rollup.
+/// What a process and its children occupy, in bytes, from /proc/PID/smaps_rollup. Where there are
+/// children, `rss` is `pss`: what they share is counted once.
 struct MemoryUse {
   std::int64_t rss = 0;
   std::int64_t pss = 0;
   std::int64_t anonymous = 0;
 };
 
+/// What is to be started, and how it is ended.
+struct ServerCommand {
+  std::vector<std::string> words;  ///< The program, found along PATH, and its arguments.
+  Address address;                 ///< Where it will listen.
+  int end_signal = 15;             ///< SIGTERM: ends it in an orderly way.
+  int kill_signal = 9;             ///< SIGKILL: ends it at once, and those that it started.
+  unsigned user = 0;               ///< Whom it runs as; 0: as whoever runs this.
+  unsigned group = 0;
+};
+
 /// A running server.
 ///
-/// Lifetime: killed (SIGKILL) by the destructor, and by the kernel should this process die first.
+/// Lifetime: killed by the destructor, and by the kernel should this process die first.
 /// Threads:  unsafe.
 class ServerProcess {
  public:
-  /// Starts `arguments` (the program first, found along PATH) with its output in `log`, and waits
-  /// until 127.0.0.1:`port` accepts. Throws BenchError with the end of the log if it never does.
-  ServerProcess(const std::vector<std::string>& arguments, std::uint16_t port,
-                const std::filesystem::path& log);
+  /// Starts it with its output in `log`, and waits until its address accepts. Throws BenchError
+  /// with the end of the log if it never does.
+  ServerProcess(ServerCommand command, const std::filesystem::path& log);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] const Address& address() const noexcept { return command_.address; }
 
-  /// Asks it to end (SIGTERM) and waits. Throws BenchError if it does not within `limit`.
+  /// Asks it to end and waits. Throws BenchError if it does not within `limit`.
   void end_gracefully(Span limit);
+  /// Ends it as a crash would, and waits.
+  void kill();
 
-  /// CPU time used so far by all its threads, user and system. Resolution: 10 ms.
+  /// CPU time used so far by all its threads and its children, user and system. Resolution: 10 ms,
+  /// but of children, which have a thread each, 1 ns.
   [[nodiscard]] double cpu_seconds() const;
 
   [[nodiscard]] MemoryUse memory() const;
@@ -67,9 +81,14 @@ class ServerProcess {
   [[nodiscard]] std::string log_tail() const;
 
   pid_t pid_ = -1;
-  std::uint16_t port_;
+  ServerCommand command_;
   std::filesystem::path log_;
 };
+
+/// Runs a program to its end, as `user` and `group` if those are not 0. Throws BenchError with what
+/// it said if it fails.
+void run_to_end(const std::vector<std::string>& words, unsigned user, unsigned group,
+                const std::filesystem::path& log);
 
 /// A port of 127.0.0.1 that was free a moment ago.
 [[nodiscard]] std::uint16_t free_port();
