@@ -47,6 +47,11 @@ void write_extras(const broker::SharedExtras& extras, JsonWriter& out) {
   if (!extras->schedule.empty()) out.field("schedule", extras->schedule);
 }
 
+/// The date it was put for, which it keeps when that has come: the period of an instance.
+void write_date(const broker::SharedExtras& extras, JsonWriter& out) {
+  if (extras != nullptr && extras->due_at_ms) out.time("due_at", *extras->due_at_ms);
+}
+
 }  // namespace
 
 void write_job(const broker::JobView& job, const broker::Body* body, JsonWriter& out) {
@@ -63,6 +68,8 @@ void write_job(const broker::JobView& job, const broker::Body* body, JsonWriter&
   if (job.due_at_ms) {
     out.time("due_at", *job.due_at_ms);
     out.field("due_in_ms", job.stats.time_left_ms);
+  } else {
+    write_date(job.extras, out);
   }
   if (job.reserved_until_ms) {
     out.time("reserved_until", *job.reserved_until_ms);
@@ -94,6 +101,7 @@ void write_reserved_job(const broker::Reply& reply, std::uint64_t epoch, JsonWri
   out.field("ttr_ms", job.stats.ttr_ms);
   if (job.reserved_until_ms) out.time("reserved_until", *job.reserved_until_ms);
   out.time("created_at", job.created_at_ms);
+  write_date(job.extras, out);
   write_extras(job.extras, out);
   write_body(reply.body.view(), out);
   out.end_object();

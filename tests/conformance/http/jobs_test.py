@@ -504,6 +504,25 @@ class TubeTest(HttpTest):
         self.assertEqual(self.server.get(self.path()).json["settings"]["max_jobs"], 2)
 
 
+class InstanceTest(HttpTest):
+    def test_an_instance_of_a_schedule_says_of_which_period_it_is(self):
+        path = f"/api/v1/schedules/{self.tube}"
+        self.assertEqual(self.server.ask("PUT", path, {
+            "tube": self.tube, "body": "x", "cron": "* * * * * *"}).status, 201)
+        [job] = self.reserve(wait_ms=5000)
+        self.assertEqual(self.server.ask("DELETE", path).status, 204)
+        self.assertEqual(job["schedule"], self.tube)
+        self.assertRegex(job["due_at"], r"^[0-9T:-]+\.000Z$")
+        shown = self.server.get(f"/api/v1/jobs/{job['id']}").json
+        self.assertEqual((shown["state"], shown["due_at"]), ("reserved", job["due_at"]))
+
+    def test_a_job_put_for_a_date_keeps_it_when_that_has_come(self):
+        due = int(time.time() * 1000) + 50
+        self.put(due_at=due)
+        [job] = self.reserve(wait_ms=5000)
+        self.assertRegex(job["due_at"], f"\\.{due % 1000:03}Z$")
+
+
 if __name__ == "__main__":
     BINARY = sys.argv.pop(1)
     unittest.main(verbosity=1)
