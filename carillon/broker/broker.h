@@ -76,6 +76,14 @@ struct BrokerOptions {
   /// Bodies kept in memory, in bytes, when the store can give them back; else all are kept. Bodies
   /// not durable yet are kept in any case. Beyond it those of delayed jobs leave first.
   std::size_t body_budget_bytes = std::size_t{32} << 20;
+  /// When a ready job's body must be read, so are those of the jobs that are ready behind it in its
+  /// tube, so many and of so many bytes at most: they are wanted next, and one read of many costs
+  /// little more than one of one. 0: only its own.
+  std::size_t read_ahead_jobs = 256;
+  std::size_t read_ahead_bytes = std::size_t{1} << 20;
+  /// All bodies read ahead and not wanted yet, of all tubes, beside the budget. While there is no
+  /// room, those nobody has wanted for a second leave; without any, each body is read alone.
+  std::size_t read_ahead_budget_bytes = std::size_t{4} << 20;
   /// Jobs held in memory; a put beyond it is answered kOutOfMemory. 0: no limit. Far jobs do not
   /// count until they come near, which nothing holds up.
   std::size_t max_jobs_in_memory = 0;

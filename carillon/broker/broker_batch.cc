@@ -164,7 +164,7 @@ void Broker::State::keep_bodies_within_budget(CommitSeq durable) {
     // The place may have another job by now; what holds of any job holds of that one.
     if (!jobs_.contains_index(index)) return;
     Job& job = jobs_[index];
-    if (!job.body || needs_job(job) > durable_) return;
+    if (!job.body || job.read_ahead || needs_job(job) > durable_) return;
     if (!only_delayed || job.state == JobState::kDelayed) drop_body(job);
   };
   while (!put_bodies_in_flight_.empty() && put_bodies_in_flight_.front().seq <= durable) {

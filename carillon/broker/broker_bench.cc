@@ -73,7 +73,7 @@ class Host final : public Effects {
     checksum += reply.id * 31 + static_cast<std::uint64_t>(reply.answer);
     last = std::move(reply);
   }
-  void fetch(JobId) override {}
+  void fetch(const WantedJob&) override {}
   void scan_far(TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
   void read_far(std::uint64_t, TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
   void find_key(TubeNumber, const std::string&) override {}

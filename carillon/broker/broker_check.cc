@@ -35,6 +35,7 @@ void Broker::State::check_invariants() const {
   CARILLON_CHECK(in_tubes == jobs_.size(), in_tubes, " jobs in tubes, ", jobs_.size(), " in all");
   CARILLON_CHECK(far == far_count_, far, " far jobs in tubes, ", far_count_, " in all");
   check_extras();
+  check_read_ahead();
   check_schedules();
 
   std::size_t held = 0;

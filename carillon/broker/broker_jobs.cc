@@ -90,6 +90,7 @@ void Broker::State::leave(Job& job) {
   count(tube, job, -1);
   switch (job.state) {
     case JobState::kReady:
+      if (job.read_ahead) end_read_ahead(job);
       tube.ready.remove(jobs_, job);
       tube.ready_ages.leave(job.next);
       job.next = kNil;

@@ -29,6 +29,9 @@ BrokerOptions random_options(Random& random) {
     options.horizon = milliseconds(random.between(1, 8'000));
     options.load_chunk = static_cast<std::size_t>(random.between(1, 4));
     options.body_budget_bytes = random.below(100);
+    options.read_ahead_jobs = random.below(8);
+    options.read_ahead_bytes = random.below(200);
+    options.read_ahead_budget_bytes = random.below(400);
   }
   return options;
 }

@@ -77,7 +77,13 @@ void Broker::State::fetch_for(const Command& command, Session& s, bool known) {
   fetch->second.waiters.push_back({s.index, command});
   // A view of the caller's; whoever names a job by id needs no tube.
   fetch->second.waiters.back().command.tube = {};
-  if (asked) effects_.fetch(command.id);
+  if (asked) effects_.fetch(wanted(command.id));
+}
+
+/// A job for the store to read: where it lies is known if it is in memory.
+WantedJob Broker::State::wanted(JobId id) {
+  const Job* job = jobs_.find(id);
+  return {id, job == nullptr ? std::nullopt : std::optional(job->place)};
 }
 
 void Broker::State::drop_fetch_waiter(const Session& s) {
@@ -102,6 +108,8 @@ void Broker::State::on_fetched(JobId id, std::optional<StoredJob> stored, WallTi
   if (done.known || (stored && stored->place != Place::kFar)) {
     // Near and settled jobs are in memory, or gone.
     for (const FetchWaiter& waiter : done.waiters) resume(waiter, id, stored);
+    Job* ahead = jobs_.find(id);
+    if (ahead != nullptr && ahead->read_ahead && !ahead->body) set_body(*ahead, stored->body);
   } else {
     for (const FetchWaiter& waiter : done.waiters) {
       // An earlier waiter may have deleted it, brought it near or moved it.
@@ -197,6 +205,10 @@ void Broker::State::fail_fetch(JobId id) {
     }
     s.blocked = Blocked::kNo;
     reply(waiter.command.ticket, Answer::kInternalError, 0);
+  }
+  // Whoever wants it next reads it again.
+  if (Job* job = jobs_.find(id); job != nullptr && job->read_ahead && !job->body) {
+    end_read_ahead(*job);
   }
   settle_waiters();
 }

@@ -68,6 +68,8 @@ void Broker::State::drop_everything() {
   lookups_.clear();
   scans_.clear();
 
+  ahead_.clear();
+  ahead_jobs_ = ahead_bytes_ = 0;
   jobs_.for_each([this](Job& job) {
     wheel_.cancel(job);
     job.prev = job.next = kNil;

@@ -72,18 +72,28 @@ void Broker::State::reserve_job(const Command& command, Session& s) {
 
 /// Reserves `job` for the reserve or reserve-job noted in the session, and answers it.
 void Broker::State::grant(Job& job, Session& s) {
+  const bool from_ahead = job.read_ahead;
+  const bool in_order = s.blocked_verb == Verb::kReserve;
+  const bool read_more = in_order && (job.read_more || (!job.body && !from_ahead));
+  job.read_more = false;
   leave(job);
   ++jobs_.mutable_history(job).reserves;
   ++tubes_[job.tube].reserve_count;
   ++reserve_count_;
   enter_reserved(job, s, due_after(std::chrono::milliseconds(job.ttr_ms.get())));
-  if (job.body) return reply_reserved(job, s);
-  Command command;
-  command.verb = s.blocked_verb;
-  command.ticket = s.ticket;
-  command.id = job.id;
-  command.with_view = s.with_view;
-  fetch_for(command, s, true);
+  if (job.body) {
+    reply_reserved(job, s);
+    // The reply has its own hold of it.
+    if (from_ahead && body_bytes_ > options_.body_budget_bytes) drop_body(job);
+  } else {
+    Command command;
+    command.verb = s.blocked_verb;
+    command.ticket = s.ticket;
+    command.id = job.id;
+    command.with_view = s.with_view;
+    fetch_for(command, s, true);
+  }
+  if (read_more) read_ahead(tubes_[job.tube]);
 }
 
 void Broker::State::reply_reserved(const Job& job, const Session& s) {

@@ -193,7 +193,7 @@ TEST(BrokerRestart, AnIdAboveAllThatIsRememberedIsPassedToo) {
   class Quiet final : public Effects {
    public:
     void reply(Ticket, Reply answer, CommitSeq) override { id = answer.id; }
-    void fetch(JobId) override {}
+    void fetch(const WantedJob&) override {}
     void scan_far(TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
     void read_far(std::uint64_t, TubeNumber, FarCursor, std::int64_t, std::size_t) override {}
     void find_key(TubeNumber, const std::string&) override {}

@@ -23,9 +23,9 @@ class Effects {
   /// fails, the host sends kInternalError instead (kOutOfMemory for a put).
   virtual void reply(Ticket ticket, Reply reply, CommitSeq needs) = 0;
 
-  /// Read job `id` (Store::fetch) and answer with Broker::on_fetched. At most one a job is in
-  /// flight.
-  virtual void fetch(JobId id) = 0;
+  /// Read a job (Store::fetch) and answer with Broker::on_fetched. At most one a job is in flight.
+  /// Several may be asked for in one call of the broker: better read together.
+  virtual void fetch(const WantedJob& wanted) = 0;
 
   /// Read far jobs (Store::scan_far) and answer with Broker::on_scanned. At most one a tube is in
   /// flight; its tube may be gone when the answer comes.

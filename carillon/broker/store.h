@@ -103,6 +103,14 @@ struct StoredJob {
   bool updated = false;
 };
 
+/// A job to be read.
+struct WantedJob {
+  JobId id = 0;
+  /// kNear or kSettled: the caller has its record, and it lies there. Then only the body is read,
+  /// and of the record found nothing counts but id and body_size.
+  std::optional<Place> known_at;
+};
+
 /// Where a far job is found.
 struct FarPlace {
   JobId id = 0;
@@ -147,7 +155,7 @@ class RecoverySink {
 class Store {
  public:
   using Committed = std::function<void(CommitSeq seq, Result<void> result)>;
-  using Fetched = std::function<void(Result<std::optional<StoredJob>>)>;
+  using Fetched = std::function<void(std::vector<Result<std::optional<StoredJob>>>)>;
   using Scanned = std::function<void(Result<FarChunk>)>;
   using KeyFound = std::function<void(Result<std::optional<FarPlace>>)>;
 
@@ -175,8 +183,8 @@ class Store {
   /// whatever can be answered without it should be sent first. From the thread that commits.
   [[nodiscard]] virtual bool commit_blocks(const Batch& /*batch*/) const { return false; }
 
-  /// Reads a job wherever it lies, with its body.
-  virtual void fetch(JobId id, Fetched done) = 0;
+  /// Reads jobs wherever they lie, with their bodies. The answers are in the order of `wanted`.
+  virtual void fetch(std::vector<WantedJob> wanted, Fetched done) = 0;
 
   /// Reads far jobs of `tube` from `from` (exclusive of what is before it) with due <= `until_ms`,
   /// at most `limit` of them.

@@ -18,6 +18,14 @@ using broker::Reply;
 using broker::SessionId;
 using broker::Ticket;
 
+namespace {
+
+// So many jobs are read by one call of the store: more come back later, and hold up this thread for
+// longer when they do.
+constexpr std::size_t kReadTogether = 128;
+
+}  // namespace
+
 /// Stands between posted calls and a host that may be gone by the time they run.
 class PartitionHost::Gate {
  public:
@@ -238,7 +246,12 @@ bool PartitionHost::turn() {
   look_at_calendar();
   // During a recovery too: nothing but waits can end then, and they are to end in time.
   const bool more = broker_->advance(now(), options_.advance_budget);
-  commit_if_room();
+  // Before and after the commits: those may block, and what they let through may want more.
+  read_wanted();
+  do {
+    commit_if_room();
+    read_wanted();
+  } while (!immediate_.empty());
   return more;
 }
 
@@ -361,6 +374,7 @@ void PartitionHost::fail(const Error& error) {
   ++generation_;
   in_flight_.clear();
   mutations_in_flight_ = 0;
+  wanted_.clear();
   std::deque<HeldReply> broken = std::exchange(outbox_, {});
   broker_->begin_recovery();
   for (HeldReply& held : broken) {
@@ -394,24 +408,39 @@ Result<void> PartitionHost::recover() {
   return {};
 }
 
-void PartitionHost::fetch(broker::JobId id) {
-  inside_store_call_ = true;
-  store_->fetch(
-      id, [this, id, generation = generation_](Result<std::optional<broker::StoredJob>> result) {
-        auto shared = std::make_shared<Result<std::optional<broker::StoredJob>>>(std::move(result));
-        run_here_or_post([this, id, generation, shared] {
-          if (generation != generation_) return;
-          look_at_calendar();
-          if (*shared) {
-            broker_->on_fetched(id, std::move(**shared), now());
-          } else {
-            log(LogLevel::kError, "reading a job failed: " + shared->error().message);
-            broker_->on_fetch_failed(id, now());
-          }
-          resume_unblocked();
-        });
+void PartitionHost::fetch(const broker::WantedJob& wanted) { wanted_.push_back(wanted); }
+
+/// Asks the store for what the broker wanted since this was last called.
+void PartitionHost::read_wanted() {
+  for (std::size_t from = 0; from < wanted_.size(); from += kReadTogether) {
+    const auto begin = wanted_.begin() + static_cast<std::ptrdiff_t>(from);
+    const std::size_t count = std::min(kReadTogether, wanted_.size() - from);
+    std::vector<broker::WantedJob> some(begin, begin + static_cast<std::ptrdiff_t>(count));
+    inside_store_call_ = true;
+    store_->fetch(some, [this, some, generation = generation_](
+                            std::vector<Result<std::optional<broker::StoredJob>>> answers) {
+      run_here_or_post([this, some, generation,
+                        shared = std::make_shared<decltype(answers)>(std::move(answers))] {
+        if (generation == generation_) on_read(some, std::move(*shared));
       });
-  inside_store_call_ = false;
+    });
+    inside_store_call_ = false;
+  }
+  wanted_.clear();
+}
+
+void PartitionHost::on_read(const std::vector<broker::WantedJob>& wanted,
+                            std::vector<Result<std::optional<broker::StoredJob>>> answers) {
+  look_at_calendar();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (answers[i]) {
+      broker_->on_fetched(wanted[i].id, std::move(*answers[i]), now());
+    } else {
+      log(LogLevel::kError, "reading a job failed: " + answers[i].error().message);
+      broker_->on_fetch_failed(wanted[i].id, now());
+    }
+  }
+  resume_unblocked();
 }
 
 void PartitionHost::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,

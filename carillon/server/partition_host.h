@@ -152,7 +152,7 @@ class PartitionHost final : private broker::Effects {
 
   // Effects.
   void reply(broker::Ticket ticket, broker::Reply reply, broker::CommitSeq needs) override;
-  void fetch(broker::JobId id) override;
+  void fetch(const broker::WantedJob& wanted) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit) override;
   void read_far(std::uint64_t scan, broker::TubeNumber tube, broker::FarCursor from,
@@ -163,6 +163,9 @@ class PartitionHost final : private broker::Effects {
   void execute(SessionQueue& queue, broker::Command command);
   void cancel_reserve(SessionQueue& queue, broker::Command command);
   void resume_unblocked();
+  void read_wanted();
+  void on_read(const std::vector<broker::WantedJob>& wanted,
+               std::vector<Result<std::optional<broker::StoredJob>>> answers);
   void commit_if_room();
   [[nodiscard]] bool has_room() const;
   void scan_store(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
@@ -187,6 +190,8 @@ class PartitionHost final : private broker::Effects {
   std::unique_ptr<broker::Broker> broker_;
   std::unordered_map<broker::SessionId, SessionQueue> sessions_;
   std::vector<broker::SessionId> unblocked_;
+  // Asked for since the last turn, to be read together.
+  std::vector<broker::WantedJob> wanted_;
 
   // Invariant: outbox_ is in ascending order of `needs`, all of them above durable_.
   std::deque<HeldReply> outbox_;

@@ -43,6 +43,7 @@ std::vector<JobId> ids_of(const FarChunk& chunk) {
 }
 
 using Ids = std::vector<JobId>;
+using Fetched = Result<std::optional<StoredJob>>;
 
 }  // namespace
 
@@ -344,7 +345,8 @@ TEST_P(StoreConformance, AReadSeesWhatWasSubmittedBeforeItWithoutWaiting) {
       EXPECT_TRUE(result.has_value());
       if (last) durable.set_value();
     });
-    driver_.store().fetch(id, [&found, id](Result<std::optional<StoredJob>> job) {
+    driver_.store().fetch({{id, std::nullopt}}, [&found, id](std::vector<Fetched> jobs) {
+      const Fetched& job = jobs.at(0);
       found[id].set_value(job && *job && (*job)->body.view() == std::to_string(id));
     });
   }
@@ -355,6 +357,34 @@ TEST_P(StoreConformance, AReadSeesWhatWasSubmittedBeforeItWithoutWaiting) {
   EXPECT_EQ(scanned.get_future().get(), kJobs);
   durable.get_future().get();
   expect_holds(driver_, model_, "all there");
+}
+
+TEST_P(StoreConformance, ManyJobsAreReadAtOnceAndAnsweredInTheOrderAsked) {
+  JobRecord settled = far_record(3, 1, 7);
+  commit(make_batch({put(make_record(1), Place::kNear, "a"), put(make_record(2), Place::kNear, ""),
+                     put(settled, Place::kFar, "c"), put(far_record(4, 1, 9), Place::kFar, "d")}));
+  settled.state = JobState::kReady;
+  settled.due_ms = 0;
+  settled.body_size = 1;
+  commit(make_batch({settle(settled, 7)}));
+  const std::vector<Fetched> jobs = driver_.fetch({{4, std::nullopt},
+                                                   {3, Place::kSettled},
+                                                   {9, Place::kNear},
+                                                   {1, Place::kNear},
+                                                   {2, Place::kNear},
+                                                   {9, Place::kSettled},
+                                                   {3, std::nullopt},
+                                                   {1, std::nullopt}});
+  std::vector<std::string> found;
+  for (const Fetched& job : jobs) {
+    ASSERT_TRUE(job);
+    found.push_back(!*job ? "none"
+                          : std::to_string((*job)->record.id) + std::string((*job)->body.view()));
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"4d", "3c", "none", "1a", "2", "none", "3c", "1a"}));
+  EXPECT_EQ((*jobs[3])->record.body_size, 1U);
+  EXPECT_EQ((*jobs[6])->record.state, JobState::kReady) << "its record as it is now";
+  EXPECT_TRUE(driver_.fetch(std::vector<broker::WantedJob>{}).empty());
 }
 
 TEST_P(StoreConformance, CommitsBecomeDurableInTheOrderSubmitted) {
@@ -385,7 +415,7 @@ TEST_P(StoreConformance, CallbacksHaveRunOrNeverWillOnceTheStoreIsGone) {
     batch->seq = driver_.next_seq();
     model_.apply(*batch);
     driver_.store().commit(std::move(batch), [counter](CommitSeq, Result<void>) { ++*counter; });
-    driver_.store().fetch(id, [counter](Result<std::optional<StoredJob>>) { ++*counter; });
+    driver_.store().fetch({{id, std::nullopt}}, [counter](const auto&) { ++*counter; });
   }
   restart();
   const int told = *counter;

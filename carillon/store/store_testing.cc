@@ -181,9 +181,15 @@ Result<void> StoreDriver::commit(std::unique_ptr<Batch> batch) {
 }
 
 Result<std::optional<StoredJob>> StoreDriver::fetch(JobId id) {
-  std::promise<Result<std::optional<StoredJob>>> told;
-  store_->fetch(id,
-                [&told](Result<std::optional<StoredJob>> job) { told.set_value(std::move(job)); });
+  return std::move(fetch({{id, std::nullopt}}).front());
+}
+
+std::vector<Result<std::optional<StoredJob>>> StoreDriver::fetch(
+    std::vector<broker::WantedJob> wanted) {
+  std::promise<std::vector<Result<std::optional<StoredJob>>>> told;
+  store_->fetch(std::move(wanted), [&told](std::vector<Result<std::optional<StoredJob>>> jobs) {
+    told.set_value(std::move(jobs));
+  });
   return told.get_future().get();
 }
 

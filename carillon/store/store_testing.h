@@ -72,6 +72,8 @@ class StoreDriver {
 
   Result<void> commit(std::unique_ptr<broker::Batch> batch);
   Result<std::optional<broker::StoredJob>> fetch(broker::JobId id);
+  std::vector<Result<std::optional<broker::StoredJob>>> fetch(
+      std::vector<broker::WantedJob> wanted);
   Result<broker::FarChunk> scan(broker::TubeNumber tube, broker::FarCursor from,
                                 std::int64_t until_ms, std::size_t limit);
   /// The whole of a tube's far jobs, read in chunks of `chunk`.

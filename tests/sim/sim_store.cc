@@ -216,8 +216,8 @@ void SimStore::commit(std::unique_ptr<broker::Batch> batch, Committed done) {
   queue_.push_back(Commit{std::move(batch), std::move(done)});
 }
 
-void SimStore::fetch(broker::JobId id, Fetched done) {
-  queue_.push_back(Fetch{id, std::move(done)});
+void SimStore::fetch(std::vector<broker::WantedJob> wanted, Fetched done) {
+  queue_.push_back(Fetch{std::move(wanted), std::move(done)});
 }
 
 void SimStore::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
@@ -246,16 +246,18 @@ void SimStore::read(const FindKey& find) {
 }
 
 void SimStore::read(const Fetch& fetch) {
-  if (failed_) {
-    fetch.done(Error{ErrorCode::kIo, "simulated: read error"});
-    return;
+  std::vector<Result<std::optional<broker::StoredJob>>> answers;
+  for (const broker::WantedJob& wanted : fetch.wanted) {
+    const auto found = disk_.applied.jobs.find(wanted.id);
+    if (failed_) {
+      answers.emplace_back(Error{ErrorCode::kIo, "simulated: read error"});
+    } else if (found == disk_.applied.jobs.end()) {
+      answers.emplace_back(std::nullopt);
+    } else {
+      answers.emplace_back(found->second.as_found());
+    }
   }
-  const auto found = disk_.applied.jobs.find(fetch.id);
-  if (found == disk_.applied.jobs.end()) {
-    fetch.done(std::optional<broker::StoredJob>());
-  } else {
-    fetch.done(std::optional<broker::StoredJob>(found->second.as_found()));
-  }
+  fetch.done(std::move(answers));
 }
 
 void SimStore::read(const Scan& scan) {

@@ -72,7 +72,7 @@ class SimStore final : public broker::Store {
   [[nodiscard]] bool keeps_bodies() const noexcept override { return keeps_far_; }
   Result<void> recover(broker::RecoverySink& sink) override;
   void commit(std::unique_ptr<broker::Batch> batch, Committed done) override;
-  void fetch(broker::JobId id, Fetched done) override;
+  void fetch(std::vector<broker::WantedJob> wanted, Fetched done) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;
   void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override;
@@ -83,7 +83,7 @@ class SimStore final : public broker::Store {
     Committed done;
   };
   struct Fetch {
-    broker::JobId id;
+    std::vector<broker::WantedJob> wanted;
     Fetched done;
   };
   struct Scan {

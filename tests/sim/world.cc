@@ -40,6 +40,9 @@ World::World(std::uint64_t seed, bool verbose, Lie lie)
   options_.broker.horizon = kHorizons[random_.below(3)];
   options_.broker.load_chunk = 1 + random_.below(8);
   options_.broker.body_budget_bytes = random_.below(600);
+  options_.broker.read_ahead_jobs = random_.below(8);
+  options_.broker.read_ahead_bytes = random_.below(200);
+  options_.broker.read_ahead_budget_bytes = random_.below(400);
   options_.max_batches_in_flight = 1 + random_.below(3);
   options_.advance_budget = 1 + random_.below(10);
   clock_ = std::make_unique<ManualClock>(Instant(seconds(random_.below(1'000'000))));

@@ -79,6 +79,10 @@ struct Job : BrokerHook {
   /// another way than its deadline, that must be written.
   bool stored_waits : 1 = false;
   bool has_extras : 1 = false;  ///< In the ExtrasTable.
+  /// Ready, and its body is in memory, or on the way, for being wanted soon (read_ahead_jobs).
+  bool read_ahead : 1 = false;
+  /// When it is granted it is time to read more of its tube ahead.
+  bool read_more : 1 = false;
 
   [[nodiscard]] std::int64_t deadline_ms() const noexcept {
     return static_cast<std::int64_t>(deadline());

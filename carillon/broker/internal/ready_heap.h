@@ -4,6 +4,7 @@
 /// \file
 /// The ready jobs of a tube, most urgent first.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -63,6 +64,29 @@ class ReadyHeap {
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const Entry& entry : entries_) visit(entry.job);
+  }
+
+  /// Calls visit(index of a job) for the most urgent, in order, until it returns false. `scratch`
+  /// is for reuse of its memory. O(visited log visited).
+  template <class Visit>
+  void in_order(std::vector<std::uint32_t>& scratch, Visit&& visit) const {
+    const auto later = [this](std::uint32_t a, std::uint32_t b) {
+      return key(entries_[b]) < key(entries_[a]);
+    };
+    scratch.clear();
+    if (!entries_.empty()) scratch.push_back(0);
+    while (!scratch.empty()) {
+      std::pop_heap(scratch.begin(), scratch.end(), later);
+      const std::size_t position = scratch.back();
+      scratch.pop_back();
+      if (!visit(entries_[position].job)) return;
+      const std::size_t first = 4 * position + 1;
+      const std::size_t end = std::min(first + 4, entries_.size());
+      for (std::size_t child = first; child < end; ++child) {
+        scratch.push_back(static_cast<std::uint32_t>(child));
+        std::push_heap(scratch.begin(), scratch.end(), later);
+      }
+    }
   }
 
   /// Stops the program if the order or a position is wrong.

@@ -141,6 +141,12 @@ class Broker::State {
     bool known = false;
   };
   using TubeKey = std::pair<TubeNumber, std::string>;
+  /// A job whose body was asked for ahead of need.
+  struct ReadAhead {
+    JobId id = 0;
+    std::uint32_t job = internal::kNil;
+    std::int64_t asked_ms = 0;
+  };
   struct PutBodies {
     CommitSeq seq = 0;
     std::vector<std::uint32_t> jobs;
@@ -350,7 +356,14 @@ class Broker::State {
   void resume_in_memory(const FetchWaiter& waiter, Job& job);
   void resume_far(const FetchWaiter& waiter, const StoredJob& stored);
   void fail_fetch(JobId id);
+  [[nodiscard]] WantedJob wanted(JobId id);
   void drop_fetch_waiter(const Session& session);
+
+  // Reading ahead. (broker_read_ahead.cc)
+  void read_ahead(const Tube& tube);
+  void end_read_ahead(Job& job);
+  [[nodiscard]] bool make_room_ahead(std::uint32_t bytes);
+  void check_read_ahead() const;
 
   // Far jobs. (broker_far.cc)
   void put_far(Tube& tube, JobRecord&& record, Body&& body);
@@ -474,6 +487,11 @@ class Broker::State {
   std::uint32_t body_sweep_ = internal::kNil;
 
   absl::flat_hash_map<JobId, PendingFetch> fetches_;
+  // In the order asked for; with some that have left since. (Job::read_ahead)
+  std::deque<ReadAhead> ahead_;
+  std::size_t ahead_jobs_ = 0;
+  std::size_t ahead_bytes_ = 0;
+  std::vector<std::uint32_t> ahead_scratch_;
   absl::flat_hash_map<TubeKey, KeyLookup> lookups_;
   // In the order in which they take turns.
   std::deque<std::unique_ptr<internal::Scan>> scans_;

@@ -360,10 +360,10 @@ class World : public Effects {
       waiting_[{ticket.session, ticket.slot}] = {std::move(reply), needs};
     }
   }
-  void fetch(JobId id) override {
+  void fetch(const WantedJob& wanted) override {
     ++fetch_count;
-    fetches.push_back({id, std::nullopt});
-    if (reads_look_at_once) fetches.back().seen = store_.fetch(id);
+    fetches.push_back({wanted.id, std::nullopt});
+    if (reads_look_at_once) fetches.back().seen = store_.fetch(wanted.id);
   }
   void scan_far(TubeNumber tube, FarCursor from, std::int64_t until_ms,
                 std::size_t limit) override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/protocol/http/job_requests.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -174,7 +175,7 @@ std::optional<Problem> decode_reserve(std::span<const Value> values, ReserveRequ
 }
 
 std::string to_string(const Receipt& receipt) {
-  return fmt::format("{:016x}.{}", receipt.epoch, receipt.attempt);
+  return fmt::format(FMT_COMPILE("{:016x}.{}"), receipt.epoch, receipt.attempt);
 }
 
 std::optional<Receipt> parse_receipt(std::string_view text) noexcept {

@@ -9,14 +9,6 @@
 namespace carillon::protocol::http {
 namespace {
 
-/// Lets RapidJSON write into a std::string, which take() hands over without a copy.
-struct StringStream {
-  using Ch = char;  // NOLINT(readability-identifier-naming): RapidJSON's name for it.
-  std::string text;
-  void Put(char c) { text.push_back(c); }  // NOLINT(readability-identifier-naming)
-  void Flush() {}                          // NOLINT(readability-identifier-naming)
-};
-
 rapidjson::SizeType size_of(std::string_view text) noexcept {
   return static_cast<rapidjson::SizeType>(text.size());
 }
@@ -25,8 +17,8 @@ rapidjson::SizeType size_of(std::string_view text) noexcept {
 
 class JsonWriter::Impl {
  public:
-  StringStream stream;
-  rapidjson::Writer<StringStream> writer{stream};
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer{buffer};
 };
 
 JsonWriter::JsonWriter() : impl_(std::make_unique<Impl>()) {}
@@ -52,12 +44,12 @@ void JsonWriter::time(std::string_view name, std::int64_t unix_ms) {
   field(name, format_time(unix_ms));
 }
 
-std::size_t JsonWriter::size() const noexcept { return impl_->stream.text.size(); }
+std::size_t JsonWriter::size() const noexcept { return impl_->buffer.GetSize(); }
 
 std::string JsonWriter::take() {
-  std::string text = std::move(impl_->stream.text);
-  impl_->stream.text.clear();
-  impl_->writer.Reset(impl_->stream);
+  std::string text(impl_->buffer.GetString(), impl_->buffer.GetSize());
+  impl_->buffer.Clear();
+  impl_->writer.Reset(impl_->buffer);
   return text;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/protocol/http/time_text.h"
 
-#include <fmt/format.h>
+#include <fmt/compile.h>
 
 #include <algorithm>
 #include <chrono>
@@ -55,9 +55,10 @@ std::string format_time(std::int64_t unix_ms) {
   const std::chrono::sys_days day{std::chrono::days(ms / kDayMs)};
   const std::chrono::year_month_day date(day);
   const std::int64_t rest = ms % kDayMs;
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     rest / 3'600'000, rest / 60'000 % 60, rest / 1'000 % 60, rest % 1'000);
+  return fmt::format(FMT_COMPILE("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z"),
+                     static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()), rest / 3'600'000, rest / 60'000 % 60,
+                     rest / 1'000 % 60, rest % 1'000);
 }
 
 std::optional<std::int64_t> parse_time(std::string_view text) noexcept {

@@ -49,8 +49,8 @@ void MemoryStore::commit(std::unique_ptr<Batch> batch, Committed done) {
   if (completion_ == Completion::kInline) complete_commits(commits_.size());
 }
 
-void MemoryStore::fetch(JobId id, Fetched done) {
-  add_read({std::nullopt, PendingFetch{id, std::move(done)}});
+void MemoryStore::fetch(std::vector<broker::WantedJob> wanted, Fetched done) {
+  add_read({std::nullopt, PendingFetch{std::move(wanted), std::move(done)}});
 }
 
 void MemoryStore::scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
@@ -109,11 +109,15 @@ bool MemoryStore::complete_read() {
   reads_.pop_front();
   const MemoryState& state = disk_->visible_;
   if (auto* fetch = std::get_if<PendingFetch>(&read.what)) {
-    if (read.error) {
-      fetch->done(std::move(*read.error));
-    } else {
-      fetch->done(state.find(fetch->id));
+    std::vector<Result<std::optional<broker::StoredJob>>> answers;
+    for (const broker::WantedJob& wanted : fetch->wanted) {
+      if (read.error) {
+        answers.emplace_back(*read.error);
+      } else {
+        answers.emplace_back(state.find(wanted.id));
+      }
     }
+    fetch->done(std::move(answers));
   } else if (auto* scan = std::get_if<PendingScan>(&read.what)) {
     if (read.error) {
       scan->done(std::move(*read.error));

@@ -44,7 +44,7 @@ class MemoryStore final : public broker::Store {
   [[nodiscard]] bool accepts_puts() const noexcept override { return accepts_puts_; }
   Result<void> recover(broker::RecoverySink& sink) override;
   void commit(std::unique_ptr<broker::Batch> batch, Committed done) override;
-  void fetch(broker::JobId id, Fetched done) override;
+  void fetch(std::vector<broker::WantedJob> wanted, Fetched done) override;
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;
   void find_key(broker::TubeNumber tube, std::string key, KeyFound done) override;
@@ -87,7 +87,7 @@ class MemoryStore final : public broker::Store {
     Committed done;
   };
   struct PendingFetch {
-    broker::JobId id = 0;
+    std::vector<broker::WantedJob> wanted;
     Fetched done;
   };
   struct PendingScan {

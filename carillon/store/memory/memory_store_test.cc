@@ -110,8 +110,10 @@ TEST_F(ManualMemoryStore, ACrashMayLeaveSomeOfWhatWasNotSynced) {
 TEST_F(ManualMemoryStore, AReadSeesTheUnsynced) {
   put_near(1);
   bool found = false;
-  store_->fetch(
-      1, [&found](Result<std::optional<StoredJob>> job) { found = job && job->has_value(); });
+  store_->fetch({{1, std::nullopt}},
+                [&found](const std::vector<Result<std::optional<StoredJob>>>& jobs) {
+                  found = jobs.at(0) && jobs[0]->has_value();
+                });
   EXPECT_FALSE(found);
   EXPECT_EQ(store_->pending_reads(), 1U);
   EXPECT_TRUE(store_->complete_read());
@@ -159,7 +161,7 @@ TEST_F(ManualMemoryStore, RecoverAnswersWhatIsPendingFirst) {
   put_near(2);
   put_near(3);
   bool answered = false;
-  store_->fetch(1, [&answered](Result<std::optional<StoredJob>>) { answered = true; });
+  store_->fetch({{1, std::nullopt}}, [&answered](const auto&) { answered = true; });
   recovered_ids(*store_);
   EXPECT_EQ(durable_, Seqs{1});
   EXPECT_EQ(failed_, (Seqs{2, 3}));
@@ -170,9 +172,10 @@ TEST_F(ManualMemoryStore, OneReadFailsWhenTold) {
   store_->fail_read(2, {ErrorCode::kIo, "unreadable"});
   std::vector<bool> answers;
   for (int i = 0; i < 3; ++i) {
-    store_->fetch(1, [&answers](Result<std::optional<StoredJob>> job) {
-      answers.push_back(job.has_value());
-    });
+    store_->fetch({{1, std::nullopt}},
+                  [&answers](const std::vector<Result<std::optional<StoredJob>>>& jobs) {
+                    answers.push_back(jobs.at(0).has_value());
+                  });
   }
   store_->complete_all();
   EXPECT_EQ(answers, (std::vector<bool>{true, false, true}));

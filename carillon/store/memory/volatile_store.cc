@@ -13,8 +13,10 @@ void VolatileStore::commit(std::unique_ptr<broker::Batch> batch, Committed done)
   done(seq, {});
 }
 
-void VolatileStore::fetch(broker::JobId /*id*/, Fetched done) {
-  done(std::optional<broker::StoredJob>());
+void VolatileStore::fetch(std::vector<broker::WantedJob> wanted, Fetched done) {
+  std::vector<Result<std::optional<broker::StoredJob>>> answers;
+  for (std::size_t i = 0; i < wanted.size(); ++i) answers.emplace_back(std::nullopt);
+  done(std::move(answers));
 }
 
 void VolatileStore::scan_far(broker::TubeNumber /*tube*/, broker::FarCursor /*from*/,

@@ -23,7 +23,7 @@ class VolatileStore final : public broker::Store {
   Result<void> recover(broker::RecoverySink& sink) override;
   void commit(std::unique_ptr<broker::Batch> batch, Committed done) override;
   /// Answers that there is no such job.
-  void fetch(broker::JobId id, Fetched done) override;
+  void fetch(std::vector<broker::WantedJob> wanted, Fetched done) override;
   /// Answers that there are no far jobs.
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override;

@@ -42,7 +42,7 @@ namespace carillon::store {
 
 /// A read that has been asked for.
 struct FetchRequest {
-  broker::JobId id = 0;
+  std::vector<broker::WantedJob> wanted;
   broker::Store::Fetched done;
 };
 struct ScanRequest {

@@ -93,6 +93,12 @@ class RocksEngine final : public PipelineEngine {
   void append(PartitionIndex partition, const broker::Batch& batch,
               const broker::Mutation& mutation);
   void append_keys(PartitionIndex partition, const broker::Batch& batch);
+  using Fetched = Result<std::optional<broker::StoredJob>>;
+  std::vector<Fetched> fetch(PartitionIndex partition, std::span<const broker::WantedJob> wanted,
+                             const rocksdb::Snapshot* snapshot) const;
+  void fetch_bodies(PartitionIndex partition, Family family,
+                    std::span<const broker::WantedJob> wanted, std::span<const std::size_t> which,
+                    const rocksdb::Snapshot* snapshot, std::vector<Fetched>& answers) const;
   Result<std::optional<broker::StoredJob>> fetch(PartitionIndex partition, broker::JobId id,
                                                  const rocksdb::Snapshot* snapshot) const;
   Result<std::optional<broker::FarPlace>> find_key(PartitionIndex partition,

@@ -303,9 +303,9 @@ void RocksEngine::read(std::span<const PartitionRead> group) {
     const auto partition = static_cast<PartitionIndex>(read.partition);
     if (const auto* get = std::get_if<FetchRequest>(read.request)) {
       if (db_) {
-        get->done(fetch(partition, get->id, snapshot));
+        get->done(fetch(partition, get->wanted, snapshot));
       } else {
-        get->done(closed());
+        get->done(std::vector<Fetched>(get->wanted.size(), closed()));
       }
     } else if (const auto* scan = std::get_if<ScanRequest>(read.request)) {
       if (db_) {
@@ -345,6 +345,67 @@ void RocksEngine::reclaim() {
   if (Status status = db_->Flush(flush, handles); !status.ok()) {
     log(LogLevel::kWarning,
         "make room in data folder " + options_.folder + ": " + status.ToString());
+  }
+}
+
+std::vector<RocksEngine::Fetched> RocksEngine::fetch(PartitionIndex partition,
+                                                     std::span<const broker::WantedJob> wanted,
+                                                     const rocksdb::Snapshot* snapshot) const {
+  std::vector<Fetched> answers(wanted.size(), std::optional<StoredJob>());
+  std::vector<std::size_t> near;
+  std::vector<std::size_t> settled;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].known_at == Place::kNear) {
+      near.push_back(i);
+    } else if (wanted[i].known_at == Place::kSettled) {
+      settled.push_back(i);
+    } else {
+      answers[i] = fetch(partition, wanted[i].id, snapshot);
+    }
+  }
+  fetch_bodies(partition, kNear, wanted, near, snapshot, answers);
+  fetch_bodies(partition, kCold, wanted, settled, snapshot, answers);
+  return answers;
+}
+
+/// The bodies of those jobs of `wanted`, all of which lie in `family`.
+void RocksEngine::fetch_bodies(PartitionIndex partition, Family family,
+                               std::span<const broker::WantedJob> wanted,
+                               std::span<const std::size_t> which,
+                               const rocksdb::Snapshot* snapshot,
+                               std::vector<Fetched>& answers) const {
+  if (which.empty()) return;
+  std::vector<Key> keys;
+  keys.reserve(which.size());
+  std::vector<Slice> slices;
+  for (const std::size_t i : which) {
+    keys.push_back(job_key(partition, wanted[i].id));
+    slices.emplace_back(keys.back().view());
+  }
+  std::vector<rocksdb::PinnableSlice> values(which.size());
+  std::vector<Status> statuses(which.size());
+  ReadOptions options;
+  options.snapshot = snapshot;
+  db_->MultiGet(options, handle(family), which.size(), slices.data(), values.data(),
+                statuses.data());
+  for (std::size_t n = 0; n < which.size(); ++n) {
+    const JobId id = wanted[which[n]].id;
+    Fetched& answer = answers[which[n]];
+    if (statuses[n].IsNotFound()) continue;
+    if (!statuses[n].ok()) {
+      answer = to_error(statuses[n], "read job " + std::to_string(id));
+      continue;
+    }
+    Result<DecodedJob> stored = decode_job_with_body(values[n].ToStringView(), id);
+    if (!stored) {
+      answer = corrupt(kFamilyNames[family], keys[n].view(), std::move(stored.error()));
+      continue;
+    }
+    StoredJob job;
+    job.record = stored->record;
+    job.place = family == kNear ? Place::kNear : Place::kSettled;
+    job.body = Body(stored->rest);
+    answer = std::optional<StoredJob>(std::move(job));
   }
 }
 

@@ -41,8 +41,8 @@ class RocksStore final : public broker::Store {
   void commit(std::unique_ptr<broker::Batch> batch, Committed done) override {
     pipeline_.commit(*lane_, std::move(batch), std::move(done));
   }
-  void fetch(broker::JobId id, Fetched done) override {
-    pipeline_.read(*lane_, FetchRequest{id, std::move(done)});
+  void fetch(std::vector<broker::WantedJob> wanted, Fetched done) override {
+    pipeline_.read(*lane_, FetchRequest{std::move(wanted), std::move(done)});
   }
   void scan_far(broker::TubeNumber tube, broker::FarCursor from, std::int64_t until_ms,
                 std::size_t limit, Scanned done) override {

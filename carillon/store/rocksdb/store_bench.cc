@@ -348,16 +348,17 @@ void run_far(const std::string& folder, std::size_t jobs) {
     constexpr std::size_t kDeep = 512;
     std::vector<broker::StoredJob> found;
     Gate gate;
-    CommitSeq fetched = 0;
-    for (std::size_t i = 0; i < kDeep; ++i) {
-      session.store->fetch(1 + session.random.below(jobs),
-                           [&](Result<std::optional<broker::StoredJob>> job) {
+    std::vector<broker::WantedJob> wanted(kDeep);
+    for (broker::WantedJob& job : wanted) job.id = 1 + session.random.below(jobs);
+    session.store->fetch(std::move(wanted),
+                         [&](std::vector<Result<std::optional<broker::StoredJob>>> answers) {
+                           for (Result<std::optional<broker::StoredJob>>& job : answers) {
                              CARILLON_CHECK(job.has_value(), job.error().message);
                              if (*job) found.push_back(std::move(**job));
-                             gate.open(++fetched, {});
-                           });
-    }
-    gate.wait_for(kDeep);
+                           }
+                           gate.open(1, {});
+                         });
+    gate.wait_for(1);
     auto batch = std::make_unique<Batch>();
     for (const broker::StoredJob& job : found) {
       if (gone[job.record.id]) continue;
