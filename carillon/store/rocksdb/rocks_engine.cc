@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, checking and closing the folder; rocks_engine_io.cc has the writes and reads.
+// Opening, checking and closing the folder; rocks_engine_write.cc and rocks_engine_read.cc
+// have the writes and reads.
 #include "carillon/store/rocksdb/rocks_engine.h"
 
 #include <algorithm>
@@ -267,6 +268,10 @@ Result<void> RocksEngine::check_complete(const AcknowledgedMark::Value& mark,
   return damaged("write " + std::to_string(mark.group) +
                  " was acknowledged, but only those up to " + std::to_string(group) +
                  " can be read");
+}
+
+Error RocksEngine::closed() {
+  return Error{ErrorCode::kUnavailable, "the store is closed after a failure"};
 }
 
 Result<void> RocksEngine::damaged(const std::string& how) const {

@@ -106,6 +106,7 @@ class RocksEngine final : public PipelineEngine {
                                                    const rocksdb::Snapshot* snapshot) const;
   Result<broker::FarChunk> scan_far(PartitionIndex partition, const ScanRequest& request) const;
 
+  [[nodiscard]] static Error closed();
   // kCorrupt, or with accept_loss a message in the log.
   Result<void> damaged(const std::string& how) const;
   [[nodiscard]] rocksdb::DBOptions db_options() const;
