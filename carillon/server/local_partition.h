@@ -13,6 +13,9 @@
 namespace carillon::server {
 
 /// Lifetime: the loop must outlive it and run nothing of it after its destruction has begun.
+/// Errors:   a call that changes something, made while another is under way (from inside
+///           Events::on_reply or send_answers), stops the program: the broker in the middle of a
+///           command would go on with what the inner call has moved or freed.
 class LocalPartition final : public PartitionGroup {
  public:
   /// Pre: `setup` has one store.
@@ -22,7 +25,7 @@ class LocalPartition final : public PartitionGroup {
   Result<void> open() { return host_.open(); }
 
   [[nodiscard]] std::size_t count() const noexcept override { return 1; }
-  void open_session(broker::SessionId session) override { host_.open_session(session); }
+  void open_session(broker::SessionId session) override;
   void close_session(broker::SessionId session) override;
   void end_waiting(std::size_t partition, broker::SessionId session) override;
   void submit(std::size_t partition, broker::Command command) override;
@@ -37,7 +40,10 @@ class LocalPartition final : public PartitionGroup {
   [[nodiscard]] Totals totals() const noexcept override;
 
  private:
+  class Call;
+
   Events events_;
+  const char* under_way_ = nullptr;  // The call that is; null: none.
   WakeTimer wake_;
   PartitionHost host_;
 };

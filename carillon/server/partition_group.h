@@ -23,12 +23,13 @@ class PartitionGroup : public Partitions {
   /// All called on the network thread.
   struct Events {
     /// May come from inside submit(), close_session(), end_waiting() and end_turn(). Must not call
-    /// into the group if that has one partition.
+    /// into the group if that has one partition (which checks it), but to ask how things stand:
+    /// count(), may_wait(), accepts_work(), stopped(), totals().
     std::function<void(std::size_t partition, broker::Ticket, broker::Reply)> on_reply;
     /// end_turn() is to be called soon.
     std::function<void()> request_turn;
     /// Inside end_turn(), which is going to take as long as a sync: what has been answered can be
-    /// sent now. Must not call into the group.
+    /// sent now. As on_reply, whatever the group.
     std::function<void()> send_answers;
   };
 
