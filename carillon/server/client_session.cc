@@ -149,6 +149,7 @@ void ClientSession::perform(Request& request) {
     std::string text;
     beanstalk::encode(*request.refusal, text);
     answer_here(request.name, text);
+    if (*request.refusal == Refusal::kOtherProtocol) quit_ = true;
     return;
   }
   switch (request.name) {

@@ -67,6 +67,16 @@ TEST(ClientSession, AnswersByItselfAtOnceWhenNothingIsOutstanding) {
             "EXPECTED_CRLF\r\n");
 }
 
+TEST(ClientSession, DoesNothingOfWhatABrowserPosts) {
+  SessionUnderTest session;
+  EXPECT_THAT(session.receive("POST / HTTP/1.1\r\nHost: localhost:11300\r\n\r\n"
+                              "put 0 0 60 1\r\nx\r\n"),
+              IsEmpty());
+  EXPECT_THAT(session.receive("put 0 0 60 1\r\nx\r\n"), IsEmpty());
+  EXPECT_EQ(session.sent(), "UNKNOWN_COMMAND\r\n");
+  EXPECT_TRUE(session->finished());
+}
+
 TEST(ClientSession, CarriesBodiesOfAnySize) {
   SessionUnderTest session;
   session.receive("peek 1\r\npeek 2\r\n");

@@ -35,13 +35,20 @@ class Pulse:
 
     def __init__(self):
         self.longest = 0.0
+        self.lately = 0.0
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self):
         while True:
             before = now()
             time.sleep(self.INTERVAL)
-            self.longest = max(self.longest, now() - before - self.INTERVAL)
+            late = now() - before - self.INTERVAL
+            self.longest, self.lately = max(self.longest, late), max(self.lately, late)
+
+    def take(self):
+        """The longest since the last time it was asked for."""
+        lately, self.lately = self.lately, 0.0
+        return lately
 
 
 class Gone(Exception):

@@ -22,7 +22,10 @@ MORE_MEMORY = 1.05
 MORE_MEMORY_MIB = 4
 MORE_DESCRIPTORS = 8
 MORE_THREADS = 0
+# Beside it, if this machine has kept a thread waiting for longer that wanted to run, that is added,
+# once for each of the threads that a job passes on its way from a producer to a worker.
 MORE_LATENESS = 2.0
+HOPS = 4
 MORE_LATENESS_MS = 5.0
 MORE_DISK = 1.25
 MORE_DISK_MIB = 16
@@ -66,6 +69,7 @@ class Sampler(threading.Thread):
         self.samples = []
         self.buckets = {}
         self.counts = {"put": 0, "done": 0}
+        self.pulse = soak.pulse
         self.error = None
 
     def run(self):
@@ -90,7 +94,7 @@ class Sampler(threading.Thread):
             live=live, memory=int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024,
             threads=int(re.search(r"Threads:\s+(\d+)", status)[1]),
             descriptors=self.server.descriptors(), disk=self.disk(), p50=p50, p99=p99,
-            seen_p99=quantile(seen, 0.99) * 1000))
+            seen_p99=quantile(seen, 0.99) * 1000, kept_waiting=self.pulse.take() * 1000))
         self.counts = {"put": put, "done": done}
 
     def lateness(self):
@@ -122,7 +126,7 @@ class Sampler(threading.Thread):
                 f"{middle('p99'):8.2f}{middle('seen_p99'):10.2f}")
 
 
-def judge(samples, warm_up, check):
+def judge(samples, warm_up, slack_ms, check):
     """Compares the last third of the samples after the warm-up with the first."""
     samples = [sample for sample in samples if sample.at >= warm_up]
     third = len(samples) // 3
@@ -130,20 +134,25 @@ def judge(samples, warm_up, check):
         return
     first, last = samples[:third], samples[-third:]
 
+    median = statistics.median
+
     def flat(what, of, scale, unit, by, times, plus):
         before = by(getattr(sample, of) for sample in first) / scale
         after = by(getattr(sample, of) for sample in last) / scale
         check(after <= before * times + plus, f"{what}: {before:.1f}, then {after:.1f} {unit} "
               f"(at most {before * times + plus:.1f})")
 
-    median = statistics.median
     flat("memory", "memory", MIB, "MiB", median, MORE_MEMORY, MORE_MEMORY_MIB)
     flat("file descriptors", "descriptors", 1, "", median, 1, MORE_DESCRIPTORS)
     flat("threads", "threads", 1, "", median, 1, MORE_THREADS)
     flat("folder, at most", "disk", MIB, "MiB", max, MORE_DISK, MORE_DISK_MIB)
+    kept_waiting = [median(sample.kept_waiting for sample in part) for part in (first, last)]
+    print(f"  the machine kept a thread waiting for {kept_waiting[0]:.1f} ms at most in a second, "
+          f"then {kept_waiting[1]:.1f} (medians)")
+    more = MORE_LATENESS_MS + slack_ms + HOPS * max(0.0, kept_waiting[1] - kept_waiting[0])
     for name, of in (("lateness p50", "p50"), ("lateness p99", "p99"),
                      ("lateness p99 as workers see it", "seen_p99")):
-        flat(name, of, 1, "ms", median, MORE_LATENESS, MORE_LATENESS_MS)
+        flat(name, of, 1, "ms", median, MORE_LATENESS, more)
     mean_at = statistics.fmean(sample.at for sample in samples)
     mean = statistics.fmean(sample.memory for sample in samples)
     rise = sum((sample.at - mean_at) * (sample.memory - mean) for sample in samples) / \

@@ -73,7 +73,8 @@ class Soak:
         self.check(self.sampler.error is None, f"a sample a second ({self.sampler.error})")
         self.settle(hook)
         self.judge()
-        samples.judge(self.sampler.samples, min(120, seconds / 5), self.check)
+        samples.judge(self.sampler.samples, min(120, seconds / 5), self.args.lateness_slack,
+                      self.check)
 
     def set_schedules(self, api):
         for name, (when, overlap) in load.SCHEDULES.items():
@@ -151,6 +152,8 @@ def main():
     parser = argument_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long [10]")
     parser.add_argument("--every", type=int, default=10, help="seconds of a line [10]")
+    parser.add_argument("--lateness-slack", type=float, default=0.0, metavar="MS",
+                        help="by which it may be higher in the end, since others use the machine")
     args = parse(parser)
     print(f"seed {args.seed}, {args.minutes:g} minutes", flush=True)
     checks = Checks()

@@ -218,6 +218,7 @@ bool encode(const Reply& reply, std::string& out) {
 void encode(Refusal refusal, std::string& out) {
   switch (refusal) {
     case Refusal::kBadFormat: out += "BAD_FORMAT\r\n"; return;
+    case Refusal::kOtherProtocol:
     case Refusal::kUnknownCommand: out += "UNKNOWN_COMMAND\r\n"; return;
     case Refusal::kExpectedCrlf: out += "EXPECTED_CRLF\r\n"; return;
     case Refusal::kJobTooBig: out += "JOB_TOO_BIG\r\n"; return;

@@ -192,7 +192,7 @@ bool Parser::next(std::string_view& bytes, Request& request) {
       case State::kSwallow:
         if (!swallow_line(bytes)) return false;
         state_ = State::kLine;
-        refuse(request, Refusal::kBadFormat);
+        refuse(request, is_http_ ? Refusal::kOtherProtocol : Refusal::kBadFormat);
         return true;
       case State::kBody: {
         while (body_filled_ < body_size_ && !bytes.empty()) {
@@ -259,6 +259,7 @@ bool Parser::next_line(std::string_view& bytes, std::string_view& line) {
   if (window.size() == kLineLimit) {
     state_ = State::kSwallow;
     last_was_cr_ = window.back() == '\r';
+    is_http_ = begins_as_http(window);
     line_size_ = 0;
   }
   return false;
@@ -280,9 +281,23 @@ bool Parser::swallow_line(std::string_view& bytes) {
   return false;
 }
 
+/// Whether it is the first line, and a request of HTTP.
+bool Parser::begins_as_http(std::string_view line) noexcept {
+  if (!std::exchange(is_first_, false)) return false;
+  constexpr std::string_view kMethods[] = {"GET /",    "HEAD /",    "POST /",    "PUT /",
+                                           "DELETE /", "OPTIONS /", "OPTIONS *", "PATCH /"};
+  return std::any_of(std::begin(kMethods), std::end(kMethods),
+                     [&](std::string_view method) { return line.starts_with(method); });
+}
+
 /// Decodes a line. Returns true if `request` is complete, false if the body of a put follows.
 bool Parser::begin(std::string_view line, Request& request) {
   request.refusal.reset();
+  is_http_ = begins_as_http(line);
+  if (is_http_) {
+    refuse(request, Refusal::kOtherProtocol);
+    return true;
+  }
   if (line.find('\0') != kNowhere) {
     refuse(request, Refusal::kBadFormat);
     return true;

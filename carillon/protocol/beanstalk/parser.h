@@ -16,6 +16,10 @@
 /// It follows the grammar of beanstalkd's source rather than that of its document, because clients
 /// were written against the program: `kick -1` and `reserve-with-timeout 0 junk` are accepted,
 /// `quitter` quits, `reservex` is BAD_FORMAT but `putx` UNKNOWN_COMMAND.
+///
+/// One thing is not beanstalkd's. Any page in a browser may have it post a text to any port of its
+/// own machine, and the lines of that text would be commands. So a connection that begins as a
+/// request of HTTP does is refused as a whole (kOtherProtocol).
 
 #include <array>
 #include <cstddef>
@@ -68,6 +72,7 @@ class Parser {
   bool grow_body();
   void skip_body(std::uint64_t size, Refusal refusal) noexcept;
   bool finish_trailer(Request& request);
+  bool begins_as_http(std::string_view line) noexcept;
 
   std::uint32_t max_job_size_;
   State state_ = State::kLine;
@@ -75,6 +80,8 @@ class Parser {
   std::uint8_t line_size_ = 0;     // Of line_, while kLine.
   std::uint8_t trailer_size_ = 0;  // Of trailer_, while kTrailer.
   bool last_was_cr_ = false;       // While kSwallow.
+  bool is_first_ = true;           // No line has ended yet.
+  bool is_http_ = false;           // The first line was.
   std::array<char, 2> trailer_{};
   std::uint64_t skip_left_ = 0;  // While kSkip.
 

@@ -138,6 +138,20 @@ TEST(BeanstalkParser, WhatIsNoCommandIsUnknown) {
   }
 }
 
+// A page in a browser can have it post any lines to a port of its machine.
+TEST(BeanstalkParser, AConnectionThatBeginsAsHttpIsOfAnotherProtocol) {
+  for (const std::string_view line : {"GET / HTTP/1.1", "POST /x HTTP/1.0", "PUT /", "HEAD / x",
+                                      "DELETE /", "OPTIONS * HTTP/1.1", "PATCH /?a=b HTTP/1.1"}) {
+    EXPECT_EQ(one(line), "! OTHER_PROTOCOL") << line;
+  }
+  const std::string long_path = "POST /" + std::string(500, 'x') + " HTTP/1.1\r\n";
+  EXPECT_THAT(parse(long_path + "quit\r\n"), ElementsAre("! OTHER_PROTOCOL", "quit"));
+  EXPECT_THAT(parse("quit\r\nGET / HTTP/1.1\r\n"), ElementsAre("quit", "! UNKNOWN_COMMAND"));
+  EXPECT_THAT(parse("quit\r\n" + long_path), ElementsAre("quit", "! BAD_FORMAT"));
+  EXPECT_EQ(one("get /"), "! UNKNOWN_COMMAND");
+  EXPECT_EQ(one("GET"), "! UNKNOWN_COMMAND");
+}
+
 TEST(BeanstalkParser, OnlyCrlfEndsALine) {
   EXPECT_THAT(parse("reserve\nstats\n"), ElementsAre());
   EXPECT_THAT(parse("reserve\nstats\r\nquit\r\n"), ElementsAre("! BAD_FORMAT", "quit"));

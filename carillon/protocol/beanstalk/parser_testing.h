@@ -43,8 +43,9 @@ inline std::string describe(const Request& request) {
                                                                  "list-tubes-watched",
                                                                  "pause-tube",
                                                                  "quit"};
-  static constexpr std::string_view kRefusals[] = {"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF",
-                                                   "JOB_TOO_BIG", "OUT_OF_MEMORY"};
+  static constexpr std::string_view kRefusals[] = {"BAD_FORMAT",    "UNKNOWN_COMMAND",
+                                                   "EXPECTED_CRLF", "JOB_TOO_BIG",
+                                                   "OUT_OF_MEMORY", "OTHER_PROTOCOL"};
   std::string text(kNames[static_cast<std::size_t>(request.name)]);
   if (request.refusal) {
     if (!text.empty()) text += ' ';

@@ -49,9 +49,10 @@ inline constexpr std::size_t kCommandNameCount = static_cast<std::size_t>(Comman
 enum class Refusal : std::uint8_t {
   kBadFormat,
   kUnknownCommand,
-  kExpectedCrlf,  ///< The body of a put was not followed by CRLF.
-  kJobTooBig,     ///< The body of a put was longer than allowed; it has been skipped.
-  kOutOfMemory,   ///< There was no memory for the body of a put; it has been skipped.
+  kExpectedCrlf,   ///< The body of a put was not followed by CRLF.
+  kJobTooBig,      ///< The body of a put was longer than allowed; it has been skipped.
+  kOutOfMemory,    ///< There was no memory for the body of a put; it has been skipped.
+  kOtherProtocol,  ///< The connection begins with a request of HTTP: close it. See parser.h.
 };
 
 /// One command, complete with its body, or the refusal that answers it.
