@@ -79,7 +79,7 @@ struct BrokerOptions {
   /// When a ready job's body must be read, so are those of the jobs that are ready behind it in its
   /// tube, so many and of so many bytes at most: they are wanted next, and one read of many costs
   /// little more than one of one. 0: only its own.
-  std::size_t read_ahead_jobs = 256;
+  std::size_t read_ahead_jobs = 1'024;
   std::size_t read_ahead_bytes = std::size_t{1} << 20;
   /// All bodies read ahead and not wanted yet, of all tubes, beside the budget. While there is no
   /// room, those nobody has wanted for a second leave; without any, each body is read alone.

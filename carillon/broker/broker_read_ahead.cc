@@ -2,9 +2,10 @@
 // Reading ahead: the bodies of ready jobs that are wanted next.
 //
 // When a reserve finds that the body of its job must be read, the bodies of the jobs behind it are
-// read with it. A job in the middle of those is marked (read_more); when it is granted the next are
-// read, so that whoever works through a backlog does not wait for the store again. Without it each
-// session waits for a read of its own for each job, which takes two hand-overs between threads.
+// read with it: a few at first, twice as many each time that those were wanted. A job towards the
+// end of them is marked (read_more); when it is granted the next are read, so that whoever works
+// through a backlog does not wait for the store again. Without it each session waits for a read of
+// its own for each job, which takes two hand-overs between threads.
 
 #include <algorithm>
 
@@ -17,21 +18,24 @@ namespace {
 
 // A body that nobody has wanted for so long makes room for others.
 constexpr std::int64_t kKeepMs = 1'000;
+constexpr std::size_t kFirstJobs = 32;
 
 }  // namespace
 
-/// Reads what is ready in `tube` and wanted next, as far as it is not in memory.
-void Broker::State::read_ahead(const Tube& tube) {
+/// Reads what is ready in `tube` and wanted next, as far as it is not in memory. `goes_on`: what
+/// was read before has been wanted.
+void Broker::State::read_ahead(Tube& tube, bool goes_on) {
   if (!options_.store_keeps_bodies || options_.read_ahead_jobs == 0) return;
-  std::size_t seen = 0;
+  const std::size_t jobs =
+      std::min(goes_on ? std::size_t{2} * tube.read_ahead : kFirstJobs, options_.read_ahead_jobs);
+  tube.read_ahead = static_cast<std::uint32_t>(jobs);
   std::size_t bytes = 0;
-  std::uint32_t middle = internal::kNil;
   bool any = false;
+  ahead_seen_.clear();
   tube.ready.in_order(ahead_scratch_, [&](std::uint32_t index) {
     Job& job = jobs_[index];
     bytes += job.body_size;
-    if (bytes > options_.read_ahead_bytes && seen > 0) return false;
-    if (seen++ == options_.read_ahead_jobs / 2) middle = index;
+    if (bytes > options_.read_ahead_bytes && !ahead_seen_.empty()) return false;
     if (!job.body && !job.read_ahead) {
       if (!make_room_ahead(job.body_size)) return false;
       job.read_ahead = true;
@@ -44,9 +48,10 @@ void Broker::State::read_ahead(const Tube& tube) {
       fetch->second.known = true;
       if (asked) effects_.fetch(wanted(job.id));
     }
-    return seen < options_.read_ahead_jobs;
+    ahead_seen_.push_back(index);
+    return ahead_seen_.size() < jobs;
   });
-  if (any && middle != internal::kNil) jobs_[middle].read_more = true;
+  if (any) jobs_[ahead_seen_[ahead_seen_.size() * 3 / 4]].read_more = true;
 }
 
 /// The job is not ready any more: its body is wanted now, or not soon.

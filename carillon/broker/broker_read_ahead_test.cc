@@ -56,7 +56,22 @@ TEST_F(ReadAhead, AReserveAsksForThoseBehindItsJobToo) {
   EXPECT_TRUE(world_->fetches.empty());
 }
 
-TEST_F(ReadAhead, FromTheMiddleOnTheNextAreRead) {
+TEST_F(ReadAhead, TwiceAsManyEachTimeThoseWereWanted) {
+  start(ahead_options(100));
+  put_jobs(300);
+  const SessionId s = world_->connect();
+  std::vector<std::size_t> reads;
+  for (JobId id = 1; id <= 120; ++id) {
+    const auto reply = world_->reserve(s);
+    if (!world_->fetches.empty()) reads.push_back(world_->fetches.size());
+    while (!world_->fetches.empty()) world_->answer_fetch();
+    ASSERT_EQ(reply ? reply->id : world_->answer(s)->id, id);
+  }
+  // The first with the one wanted; later ones but for what is there already.
+  EXPECT_EQ(reads, (std::vector<std::size_t>{33, 57, 85}));
+}
+
+TEST_F(ReadAhead, TowardsTheEndOfThemTheNextAreRead) {
   start(ahead_options(4));
   put_jobs(20);
   const SessionId s = world_->connect();

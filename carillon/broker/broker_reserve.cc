@@ -74,7 +74,8 @@ void Broker::State::reserve_job(const Command& command, Session& s) {
 void Broker::State::grant(Job& job, Session& s) {
   const bool from_ahead = job.read_ahead;
   const bool in_order = s.blocked_verb == Verb::kReserve;
-  const bool read_more = in_order && (job.read_more || (!job.body && !from_ahead));
+  const bool goes_on = job.read_more;
+  const bool read_more = in_order && (goes_on || (!job.body && !from_ahead));
   job.read_more = false;
   leave(job);
   ++jobs_.mutable_history(job).reserves;
@@ -93,7 +94,7 @@ void Broker::State::grant(Job& job, Session& s) {
     command.with_view = s.with_view;
     fetch_for(command, s, true);
   }
-  if (read_more) read_ahead(tubes_[job.tube]);
+  if (read_more) read_ahead(tubes_[job.tube], goes_on);
 }
 
 void Broker::State::reply_reserved(const Job& job, const Session& s) {

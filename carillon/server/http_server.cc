@@ -22,6 +22,8 @@ constexpr auto kEventInterval = std::chrono::seconds(1);
 
 /// Connections beyond the limit that are told so; those beyond these are just closed.
 constexpr std::size_t kRefusedPolitely = 64;
+/// Memory for more replies than this is given back after the turn that needed it.
+constexpr std::size_t kKeptReplies = 16'384;
 
 }  // namespace
 
@@ -179,6 +181,7 @@ void HttpServer::close(broker::SessionId session) {
 /// May come from inside a call into the partitions, and whoever gets it may call into them again,
 /// which is not allowed in there: so it is delivered between their turns.
 void HttpServer::on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
+  if (ticket.slot == 0) return;  // Nobody waits for it.
   replies_.push_back({partition, ticket, std::move(reply)});
   outside_.request_turn();
 }
@@ -219,7 +222,8 @@ void HttpServer::turn() {
   }
   // Those that come meanwhile are delivered next time. Whoever gets one may have asked for more.
   if (!replies_.empty()) outside_.request_turn();
-  for (QueuedReply& queued : std::exchange(replies_, {})) {
+  delivering_.swap(replies_);
+  for (QueuedReply& queued : delivering_) {
     if (queued.ticket.session == desk_.id()) {
       desk_.on_reply(queued.partition, queued.ticket.slot, std::move(queued.reply));
     } else if (queued.ticket.session == watcher_.id()) {
@@ -228,6 +232,8 @@ void HttpServer::turn() {
       deliver(queued.partition, queued.ticket, std::move(queued.reply));
     }
   }
+  delivering_.clear();
+  if (delivering_.capacity() > kKeptReplies) delivering_ = {};
   // Those marked meanwhile have their turn next time.
   for (const broker::SessionId session : std::exchange(to_work_, {})) {
     HttpConnection* connection = find(session);

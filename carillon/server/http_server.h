@@ -119,7 +119,8 @@ class HttpServer final : private HttpConnectionOwner {
     broker::Ticket ticket;
     broker::Reply reply;
   };
-  std::vector<QueuedReply> replies_;  // Answers for the feed, until the next turn.
+  std::vector<QueuedReply> replies_;     // Until the next turn.
+  std::vector<QueuedReply> delivering_;  // In a turn; else empty, kept for its memory.
   std::vector<broker::SessionId> to_work_;
   std::vector<broker::SessionId> held_up_;
   broker::SessionId last_id_ = kMark;

@@ -360,7 +360,7 @@ class Broker::State {
   void drop_fetch_waiter(const Session& session);
 
   // Reading ahead. (broker_read_ahead.cc)
-  void read_ahead(const Tube& tube);
+  void read_ahead(Tube& tube, bool goes_on);
   void end_read_ahead(Job& job);
   [[nodiscard]] bool make_room_ahead(std::uint32_t bytes);
   void check_read_ahead() const;
@@ -492,6 +492,7 @@ class Broker::State {
   std::size_t ahead_jobs_ = 0;
   std::size_t ahead_bytes_ = 0;
   std::vector<std::uint32_t> ahead_scratch_;
+  std::vector<std::uint32_t> ahead_seen_;
   absl::flat_hash_map<TubeKey, KeyLookup> lookups_;
   // In the order in which they take turns.
   std::deque<std::unique_ptr<internal::Scan>> scans_;

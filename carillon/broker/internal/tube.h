@@ -101,6 +101,9 @@ struct Tube {
   std::int64_t pause_ms = 0;
   BrokerHook pause;
 
+  /// How many jobs were looked at when bodies were last read ahead.
+  std::uint32_t read_ahead = 0;
+
   std::uint64_t total_jobs = 0;
   std::uint64_t delete_count = 0;
   std::uint64_t pause_count = 0;
