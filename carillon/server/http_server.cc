@@ -233,7 +233,7 @@ void HttpServer::turn() {
     }
   }
   delivering_.clear();
-  if (delivering_.capacity() > kKeptReplies) delivering_ = {};
+  if (delivering_.capacity() > kKeptReplies) delivering_.shrink_to_fit();
   // Those marked meanwhile have their turn next time.
   for (const broker::SessionId session : std::exchange(to_work_, {})) {
     HttpConnection* connection = find(session);
