@@ -15,6 +15,7 @@
 #include "carillon/base/clock.h"
 #include "carillon/broker/reply.h"
 #include "carillon/server/http_guard.h"
+#include "carillon/server/http_name_queue.h"
 #include "carillon/server/metrics/metrics.h"
 #include "carillon/server/partitions.h"
 
@@ -54,6 +55,8 @@ struct HttpContext {
   bool stopping = false;
   /// Gives a reply to the connection that the ticket names, if it is still there.
   std::function<void(std::size_t partition, broker::Ticket, broker::Reply)> deliver = {};
+
+  HttpNameQueue schedule_names = {};  ///< That are being set.
 
   // Counted by the connections.
   std::size_t bodies = 0;  ///< Bytes of bodies in memory.

@@ -128,14 +128,18 @@ std::uint64_t HttpExchange::add_slot(OnReply on_reply) {
   return session_.take_slot();
 }
 
+broker::Ticket HttpExchange::expect(OnReply on_reply) {
+  return {session_.id(), add_slot(std::move(on_reply))};
+}
+
 void HttpExchange::ask(std::size_t partition, Command command, OnReply on_reply) {
-  command.ticket = {session_.id(), add_slot(std::move(on_reply))};
+  command.ticket = expect(std::move(on_reply));
   context_.partitions.submit(partition, std::move(command));
 }
 
 void HttpExchange::ask_desk(std::size_t partition, Command command, OnReply on_reply) {
   // The connection may be gone when the reply comes: then nobody is found to take it.
-  const broker::Ticket ticket{session_.id(), add_slot(std::move(on_reply))};
+  const broker::Ticket ticket = expect(std::move(on_reply));
   context_.desk.ask(partition, std::move(command),
                     [&context = context_, ticket](std::size_t from, Reply reply) {
                       context.deliver(from, ticket, std::move(reply));

@@ -92,6 +92,9 @@ class HttpExchange {
   void ask(std::size_t partition, broker::Command command, OnReply on_reply);
   /// Asks in the session that holds the reservations of all HTTP clients.
   void ask_desk(std::size_t partition, broker::Command command, OnReply on_reply);
+  /// Names a reply that somebody else asks for, and has it delivered (HttpContext::deliver) even if
+  /// this is gone by then.
+  [[nodiscard]] broker::Ticket expect(OnReply on_reply);
   /// Asks every partition; the replies come together, in their order.
   void ask_all(const broker::Command& command,
                std::function<void(std::vector<broker::Reply>)> on_replies);

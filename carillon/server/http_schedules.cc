@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "carillon/protocol/http/schedule_requests.h"
+#include "carillon/server/http_desk.h"
 #include "carillon/server/http_handlers.h"
 #include "carillon/server/http_job_json.h"
 
@@ -130,6 +131,55 @@ void respond_with(HttpExchange& exchange, const Reply& reply) {
   exchange.respond_json(reply.answer == Answer::kScheduleSet && reply.count > 0 ? 201 : 200, out);
 }
 
+/// Sets a schedule while nobody else sets one of that name, so that the name is unique in the
+/// server. It goes on to its end if the client goes away: else the next would begin before the
+/// partitions have decided on this.
+class Setting : public std::enable_shared_from_this<Setting> {
+ public:
+  Setting(HttpContext& context, broker::Ticket ticket, broker::ScheduleSettings settings)
+      : context_(context),
+        ticket_(ticket),
+        settings_(std::move(settings)),
+        partition_(partition_of_tube(settings_.tube, context.partitions.count())) {}
+
+  [[nodiscard]] const std::string& name() const noexcept { return settings_.name; }
+
+  /// First whether another partition knows one of that name.
+  void begin() {
+    if (context_.partitions.count() == 1) return set();
+    context_.desk.ask_all(
+        by_name(Verb::kGetSchedule, name()),
+        [self = shared_from_this()](std::vector<Reply> replies) { self->on_asked(replies); });
+  }
+
+ private:
+  void on_asked(std::vector<Reply>& replies) {
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+      if (i == partition_ || replies[i].answer == Answer::kNotFound) continue;
+      if (!failure_of(replies[i])) replies[i].answer = Answer::kConflict;
+      return end(std::move(replies[i]));
+    }
+    set();
+  }
+
+  void set() {
+    context_.desk.ask(partition_, on_schedule(Verb::kSetSchedule, settings_),
+                      [self = shared_from_this()](std::size_t /*partition*/, Reply reply) {
+                        self->end(std::move(reply));
+                      });
+  }
+
+  void end(Reply reply) {
+    context_.deliver(partition_, ticket_, std::move(reply));
+    context_.schedule_names.give_back(name());
+  }
+
+  HttpContext& context_;
+  const broker::Ticket ticket_;  // Of who gets the reply, if it is still there.
+  const broker::ScheduleSettings settings_;
+  const std::size_t partition_;
+};
+
 }  // namespace
 
 void set_schedule(HttpExchange& exchange) {
@@ -143,29 +193,16 @@ void set_schedule(HttpExchange& exchange) {
           *values, exchange.context().limits.max_job_size, settings)) {
     return exchange.respond(std::move(*problem));
   }
-  const std::size_t partition = exchange.partition_of(settings.tube);
-  // First whether another partition knows one of that name.
-  exchange.ask_all(
-      by_name(Verb::kGetSchedule, *name),
-      [&exchange, partition, settings = std::move(settings)](const std::vector<Reply>& replies) {
-        for (std::size_t i = 0; i < replies.size(); ++i) {
-          if (i == partition) continue;
-          if (std::optional<Problem> problem = failure_of(replies[i])) {
-            return exchange.respond(std::move(*problem));
-          }
-          if (replies[i].answer == Answer::kNotFound) continue;
-          Reply conflict;
-          conflict.answer = Answer::kConflict;
-          return exchange.respond(refused(conflict));
-        }
-        exchange.ask(partition, on_schedule(Verb::kSetSchedule, settings),
-                     [&exchange](const Reply& reply) {
-                       if (reply.answer != Answer::kScheduleSet) {
-                         return exchange.respond(refused(reply));
-                       }
-                       respond_with(exchange, reply);
-                     });
-      });
+  const broker::Ticket ticket = exchange.expect([&exchange](const Reply& reply) {
+    if (reply.answer != Answer::kScheduleSet) return exchange.respond(refused(reply));
+    respond_with(exchange, reply);
+  });
+  HttpContext& context = exchange.context();
+  auto setting = std::make_shared<Setting>(context, ticket, std::move(settings));
+  if (context.schedule_names.take(setting->name(), [setting] { setting->begin(); })) return;
+  Problem problem{ProblemKind::kOverloaded, "too many others are setting schedules", "name"};
+  problem.retry_after_s = 1;
+  exchange.respond(std::move(problem));
 }
 
 void get_schedule(HttpExchange& exchange) {
