@@ -181,6 +181,7 @@ class Trial {
     c.ttr = milliseconds(random_.one_in(3) ? random_.between(1, 1'500)
                                            : random_.between(1'000, 10'000));
     c.count = random_.below(4);
+    c.tubes_in_turn = random_.one_in(2);
     if (!random_.one_in(5)) c.timeout = random_.one_in(2) ? Span::zero() : some_delay();
     if (c.verb == Verb::kPut) c.body = Body(std::string(random_.below(30), 'x'));
     add_more(c);

@@ -331,5 +331,51 @@ TEST(BrokerPutReserve, StatsCountJobsByState) {
   EXPECT_EQ(world.stats_job(buried).history.buries, 1U);
 }
 
+// F17, postel-sh/postel#126.
+TEST(BrokerTubesInTurn, AThousandJobsOfOneTubeDoNotStarveTheOneOfAnother) {
+  World world;
+  const SessionId s = world.connect();
+  world.watch(s, "many");
+  world.watch(s, "one");
+  for (int i = 0; i < 1'000; ++i) world.put(s, "many", "x", {}, 5);
+  world.put(s, "one", "x", {}, 5);
+  Command reserve;
+  reserve.verb = Verb::kReserve;
+  reserve.timeout = Span::zero();
+  const auto next = [&] { return world.run(s, reserve)->id; };
+  EXPECT_EQ(next(), 1U);
+  EXPECT_EQ(next(), 2U) << "the oldest of all, unless asked otherwise";
+  reserve.tubes_in_turn = true;
+  EXPECT_EQ(next(), 1'001U);
+  EXPECT_EQ(next(), 3U);
+  for (int i = 0; i < 3; ++i) world.put(s, "one", "x", {}, 5);
+  world.put(s, "many", "urgent", {}, 1);
+  world.put(s, "many", "urgent", {}, 1);
+  EXPECT_EQ(next(), 1'005U) << "priority goes before turns";
+  EXPECT_EQ(next(), 1'006U);
+  EXPECT_EQ(next(), 1'002U);
+  EXPECT_EQ(next(), 4U);
+  EXPECT_EQ(next(), 1'003U);
+}
+
+TEST(BrokerTubesInTurn, TheTurnIsThatOfAllWorkersTogether) {
+  World world;
+  const SessionId s = world.connect();
+  for (const std::string_view tube : {"a", "b", "c"}) {
+    for (int i = 0; i < 10; ++i) world.put(s, tube, "x");
+  }
+  Command reserve;
+  reserve.verb = Verb::kReserve;
+  reserve.timeout = Span::zero();
+  reserve.tubes_in_turn = true;
+  std::vector<JobId> got;
+  for (int i = 0; i < 6; ++i) {
+    const SessionId worker = world.connect();
+    for (const std::string_view tube : {"a", "b", "c"}) world.watch(worker, tube);
+    got.push_back(world.run(worker, reserve)->id);
+  }
+  EXPECT_EQ(got, (std::vector<JobId>{1, 11, 21, 2, 12, 22}));
+}
+
 }  // namespace
 }  // namespace carillon::broker::testing

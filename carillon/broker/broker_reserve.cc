@@ -24,6 +24,7 @@ constexpr std::int64_t kMarginMs = 1'001;
 void Broker::State::reserve(const Command& command, Session& s) {
   s.blocked_verb = Verb::kReserve;
   s.with_view = command.with_view;
+  s.tubes_in_turn = command.tubes_in_turn;
   s.ticket = command.ticket;
   s.give_up_ms = command.timeout ? due_after(*command.timeout) : kNeverMs;
   if (command.timeout && *command.timeout <= Span::zero()) s.give_up_ms = now_ms_;
@@ -49,11 +50,19 @@ void Broker::State::try_reserve(Session& s) {
 /// The most urgent ready job of all watched tubes that are not paused; null if there is none.
 internal::Job* Broker::State::best_ready(const Session& s) {
   if (!available_) return nullptr;
+  const auto before = [&s](const Tube& a, const Tube& b) {
+    const internal::ReadyKey key_a = a.ready.top_key();
+    const internal::ReadyKey key_b = b.ready.top_key();
+    if (s.tubes_in_turn && key_a.priority == key_b.priority && a.last_grant != b.last_grant) {
+      return a.last_grant < b.last_grant;
+    }
+    return key_a < key_b;
+  };
   const Tube* best = nullptr;
   for (const std::uint32_t w : s.watches) {
     const Tube& tube = tubes_[watches_[w].tube];
     if (tube.paused || tube.ready.empty()) continue;
-    if (best == nullptr || tube.ready.top_key() < best->ready.top_key()) best = &tube;
+    if (best == nullptr || before(tube, *best)) best = &tube;
   }
   return best == nullptr ? nullptr : &jobs_[best->ready.top()];
 }
@@ -79,6 +88,7 @@ void Broker::State::grant(Job& job, Session& s) {
   job.read_more = false;
   leave(job);
   ++jobs_.mutable_history(job).reserves;
+  tubes_[job.tube].last_grant = ++grants_;
   ++tubes_[job.tube].reserve_count;
   ++reserve_count_;
   enter_reserved(job, s, due_after(std::chrono::milliseconds(job.ttr_ms.get())));

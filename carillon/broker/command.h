@@ -31,7 +31,7 @@ struct Ticket {
 
 enum class Verb : std::uint8_t {
   kPut,            ///< tube, priority, delay, ttr, body
-  kReserve,        ///< timeout (nullopt: for ever); from the watched tubes
+  kReserve,        ///< timeout (nullopt: for ever), tubes_in_turn; from the watched tubes
   kReserveJob,     ///< id, with_view
   kDelete,         ///< id
   kRelease,        ///< id, priority, delay
@@ -146,9 +146,13 @@ struct Command {
   /// reservation (JobHistory::reserves), else kNotFound. 0: not checked.
   std::uint32_t attempt = 0;
   OnConflict on_conflict = OnConflict::kReturn;
-  JobStates states = 0;        ///< kClear.
-  bool use_backoff = false;    ///< kRelease: after the job's own backoff, not after `delay`.
-  bool with_view = false;      ///< kReserve, kReserveJob: the reply has a JobView.
+  JobStates states = 0;      ///< kClear.
+  bool use_backoff = false;  ///< kRelease: after the job's own backoff, not after `delay`.
+  bool with_view = false;    ///< kReserve, kReserveJob: the reply has a JobView.
+  /// kReserve: of jobs of one priority, not the oldest of all watched tubes, but the oldest of the
+  /// tube that has not been served for longest, so that a long backlog of one tube does not keep
+  /// the others waiting. A reserve that waits gets whatever comes first.
+  bool tubes_in_turn = false;
   bool with_body = false;      ///< kGet.
   bool sets_delay = false;     ///< kChange.
   bool sets_priority = false;  ///< kChange.

@@ -222,6 +222,7 @@ void ClientSession::reserve(const Request& request) {
   for_each(partitions, [&](std::size_t partition) {
     if (waiting_slot_ != number) return;  // Granted by an earlier one already.
     Command reserve = command(Verb::kReserve, number);
+    reserve.tubes_in_turn = context_.tubes_in_turn;
     if (request.name == CommandName::kReserveWithTimeout) {
       reserve.timeout = seconds(request.timeout_s);
     }

@@ -54,6 +54,8 @@ struct SessionContext {
   Partitions& partitions;
   SessionLimits limits = {};
   std::uint32_t max_job_size = protocol::beanstalk::kDefaultMaxJobSize;
+  /// Command::tubes_in_turn of reserves.
+  bool tubes_in_turn = false;
   /// Puts are refused with DRAINING.
   bool draining = false;
 

@@ -197,6 +197,14 @@ TEST(ClientSession, CountsCommandsProducersWorkersAndThoseWhoWait) {
   EXPECT_EQ(session.context().waiting, 0U);
 }
 
+TEST(ClientSession, ReservesTakeTheTubesInTurnIfTheServerIsToldSo) {
+  SessionUnderTest session;
+  EXPECT_EQ(session.receive("reserve-with-timeout 0\r\n"), (std::vector<std::string>{"reserve 0"}));
+  session.reply(1, Answer::kTimedOut);
+  session.context().tubes_in_turn = true;
+  EXPECT_EQ(session.receive("reserve\r\n"), (std::vector<std::string>{"reserve in turn"}));
+}
+
 TEST(ClientSession, ReserveJobMakesAWorkerOnlyIfItSucceeds) {
   SessionUnderTest session;
   session.receive("reserve-job 1\r\nreserve-job 2\r\n");

@@ -53,7 +53,8 @@ class RecordedPartitions final : public Partitions {
                " delay=" + seconds(command.delay) + " ttr=" + seconds(command.ttr) + " [" +
                std::string(command.body.view()) + "]";
       case Verb::kReserve:
-        return command.timeout ? "reserve " + seconds(*command.timeout) : "reserve";
+        return (command.tubes_in_turn ? "reserve in turn" : "reserve") +
+               (command.timeout ? " " + seconds(*command.timeout) : std::string());
       case Verb::kReserveJob: return "reserve-job " + id;
       case Verb::kDelete: return "delete " + id;
       case Verb::kRelease:

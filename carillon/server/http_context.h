@@ -62,6 +62,7 @@ struct HttpContext {
   std::size_t bodies = 0;  ///< Bytes of bodies in memory.
   std::uint64_t requests = 0;
   std::uint64_t waiting = 0;  ///< Reserves that wait for a job.
+  std::size_t surpluses = 0;  ///< How often one was granted more jobs than it asked for.
 
   /// What `stats` shows of the process beside the partitions.
   struct ServerFacts {

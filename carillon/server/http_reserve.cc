@@ -5,6 +5,9 @@
 //     others' waiting ─► reserve without waiting until enough or no more ─► respond ─► sent: the
 //     jobs go to the desk
 //
+// Of jobs of one priority a partition gives those of its tubes in turn, so that a million of one
+// tenant do not starve another's ten.
+//
 // Until the response is with the client's machine, as far as we can know, the jobs belong to the
 // session of the connection: if the client is gone, it ends and they are ready again.
 
@@ -112,6 +115,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     command.verb = Verb::kReserve;
     command.timeout = timeout;
     command.with_view = true;
+    command.tubes_in_turn = true;
     exchange_.ask(partition, std::move(command),
                   [self = shared_from_this(), partition](Reply reply) {
                     self->on_reply(partition, std::move(reply));
@@ -154,8 +158,31 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     if (--outstanding_ == 0) exchange_.defer([self = shared_from_this()] { self->go_on(); });
   }
 
+  /// Each partition was asked for one: what is more than was asked for goes back, of several of the
+  /// same priority from another partition each time.
+  void give_back_surplus() {
+    const auto most = static_cast<std::size_t>(request_.max);
+    if (granted_.size() <= most) return;
+    const std::size_t first = context_.surpluses++;
+    const auto order = [&](const Granted& granted) {
+      return std::pair(std::get<broker::JobView>(*granted.reply.detail).stats.priority,
+                       (granted.partition + first) % context_.partitions.count());
+    };
+    std::stable_sort(granted_.begin(), granted_.end(),
+                     [&](const Granted& a, const Granted& b) { return order(a) < order(b); });
+    for (std::size_t i = most; i < granted_.size(); ++i) {
+      Command back;
+      back.verb = Verb::kUnreserve;
+      back.ticket = {exchange_.session_id(), 0};  // It has no reply.
+      back.id = granted_[i].reply.id;
+      context_.partitions.submit(granted_[i].partition, std::move(back));
+    }
+    granted_.resize(most);
+  }
+
   void finish() {
     if (granted_.empty() && failure_) return exchange_.respond(std::move(*failure_));
+    give_back_surplus();
     JsonWriter out;
     out.begin_object();
     out.key("jobs");

@@ -113,6 +113,10 @@ constexpr Option kOptions[] = {
         "Fixed when the folder is made"),
     live(size("max-job-size", &ServerOptions::max_job_size, 0, protocol::beanstalk::kMaxJobSizeCap,
               "Largest body of a job; a larger one is answered JOB_TOO_BIG")),
+    live(
+        flag("tubes-in-turn", &ServerOptions::tubes_in_turn,
+             "A beanstalk client that watches several tubes gets jobs of one priority from them in "
+             "turn, not the oldest of all; HTTP clients always do")),
     of_disk(duration("horizon", &ServerOptions::horizon, 1'000, 24 * kHourMs,
                      "A job due later than this from now waits on disk only and costs no memory")),
     of_disk(size(

@@ -46,6 +46,7 @@ struct ServerOptions {
   std::uint64_t min_free_space = std::uint64_t{128} << 20;
   std::string http_tokens;
   bool http_insecure = false;
+  bool tubes_in_turn = false;
   std::vector<std::string> http_allowed_host;
   std::string tls_cert;
   std::string tls_key;

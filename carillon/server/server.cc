@@ -247,6 +247,7 @@ void Server::Impl::say_ready() {
 void Server::Impl::apply_limits() {
   context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
+  context_->tubes_in_turn = options_.tubes_in_turn;
   max_sockets_ = files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
   max_connections_ = std::min(options_.max_connections, max_sockets_);
   if (max_connections_ == options_.max_connections) return;

@@ -48,7 +48,8 @@ struct Session : BrokerHook {
 
   Blocked blocked = Blocked::kNo;
   Verb blocked_verb = Verb::kReserve;
-  bool with_view = false;  ///< Of the reserve or reserve-job.
+  bool with_view = false;      ///< Of the reserve or reserve-job.
+  bool tubes_in_turn = false;  ///< Of the reserve.
   Ticket ticket;
   JobId blocked_id = 0;                ///< kBody, kFetch: the job.
   std::uint32_t blocked_tube = kNil;   ///< kFar, kKey: the tube.

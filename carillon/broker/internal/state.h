@@ -457,6 +457,7 @@ class Broker::State {
   std::uint64_t put_count_ = 0;
   std::uint64_t delete_count_ = 0;
   std::uint64_t reserve_count_ = 0;
+  std::uint64_t grants_ = 0;
   Histogram lateness_us_;
 
   JobId next_id_;

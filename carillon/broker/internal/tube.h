@@ -101,6 +101,8 @@ struct Tube {
   std::int64_t pause_ms = 0;
   BrokerHook pause;
 
+  /// Which grant, of all of the partition, was the last from it.
+  std::uint64_t last_grant = 0;
   /// How many jobs were looked at when bodies were last read ahead.
   std::uint32_t read_ahead = 0;
 

@@ -14,7 +14,7 @@ void Model::execute(SessionId session, const Command& c, JobId id_of_put) {
       s.with_view = c.with_view;
       s.give_up_ms = c.timeout ? after(*c.timeout) : kNever;
       if (c.timeout == Span::zero()) s.give_up_ms = now_ms();
-      if (ModelJob* job = best_for(s)) return grant(session, *job);
+      if (ModelJob* job = best_for(s, c.tubes_in_turn)) return grant(session, *job);
       if (margin_ms(session) <= now_ms()) return answer(session, {Answer::kDeadlineSoon});
       if (s.give_up_ms <= now_ms()) return answer(session, {Answer::kTimedOut});
       s.waiting_since = ++waits_;

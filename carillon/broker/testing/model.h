@@ -167,6 +167,7 @@ class Model {
     std::uint64_t deletes = 0;
     std::uint64_t pauses = 0;
     std::uint64_t reserves = 0;
+    std::uint64_t last_grant = 0;
     TubeSettings settings;
   };
   struct ModelSession {
@@ -301,12 +302,15 @@ class Model {
     }
     return best;
   }
-  ModelJob* best_for(const ModelSession& session) {
+  ModelJob* best_for(const ModelSession& session, bool in_turn = false) {
+    const auto key = [&](const ModelJob& job) {
+      return std::tuple(job.priority, in_turn ? tubes_.at(job.tube).last_grant : 0, job.id);
+    };
     ModelJob* best = nullptr;
     for (const std::string& tube : session.watched) {
       if (paused(tube)) continue;
       ModelJob* job = first_ready(tube);
-      if (job && (!best || job->ready_key() < best->ready_key())) best = job;
+      if (job && (!best || key(*job) < key(*best))) best = job;
     }
     return best;
   }
@@ -347,6 +351,7 @@ class Model {
     job.deadline_ms = after(std::chrono::milliseconds(job.ttr_ms));
     ++job.history.reserves;
     ++tubes_.at(job.tube).reserves;
+    tubes_.at(job.tube).last_grant = ++grants_;
     Expected expected{Answer::kReserved, job.id, 0, job.body};
     if (sessions_.at(session).with_view) expected.info = info(job);
     answer(session, expected);
@@ -435,6 +440,7 @@ class Model {
   std::set<JobId> came_due_;
   std::uint64_t created_ = 0;
   std::uint64_t waits_ = 0;
+  std::uint64_t grants_ = 0;
   std::uint64_t buries_ = 0;
 };
 

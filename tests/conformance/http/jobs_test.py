@@ -273,6 +273,21 @@ class ReserveTest(HttpTest):
         self.assertEqual({r["status"] for r in results}, {200})
         self.assertEqual(self.reserve(max=5), [])
 
+    def test_a_long_backlog_of_one_tenant_starves_no_other(self):
+        big, small = self.tube + "-big", self.tube + "-small"
+        for _ in range(3):
+            self.server.post(f"/api/v1/tubes/{big}/jobs:batch", [{"body": "x"}] * 1000)
+        self.server.post(f"/api/v1/tubes/{small}/jobs:batch", [{"body": "x"}] * 10)
+        one_by_one = [job["tube"] for _ in range(10) for job in self.server.reserve(big, small)]
+        # By turns; over several partitions about so.
+        self.assertIn(one_by_one.count(small), (5,) if not self.options else range(3, 8))
+        many = [job["tube"] for job in self.server.reserve(big, small, max=100)]
+        self.assertEqual(len(many), 100)
+        self.assertEqual(one_by_one.count(small) + many.count(small), 10)
+        urgent = self.server.post(f"/api/v1/tubes/{big}/jobs", {"body": "!", "priority": 5})
+        [job] = self.server.reserve(small, big)
+        self.assertEqual(job["id"], urgent.json["id"], "priority goes before turns")
+
     def test_many_workers_share_a_burst(self):
         jobs = [{"body": "x", "delay_ms": 300}] * 2000
         for _ in range(2):
@@ -462,6 +477,19 @@ class LookAfterTest(HttpTest):
 
 class PartitionsTest(ReserveTest):
     options = ("--partitions", "3")
+
+    def test_no_more_jobs_come_than_were_asked_for(self):
+        tubes = [f"{self.tube}-{i}" for i in range(8)]  # Of all the partitions.
+        for tube in tubes:
+            self.server.post(f"/api/v1/tubes/{tube}/jobs:batch", [{"body": "x"}] * 3)
+        got = []
+        for most in [1] * 12 + [2] * 6:
+            jobs = self.server.reserve(*tubes, max=most)
+            self.assertEqual(len(jobs), most)
+            got += jobs
+        self.assertEqual(len({job["id"] for job in got}), 24)
+        self.assertEqual({job["attempt"] for job in got}, {1})
+        self.assertEqual(self.server.reserve(*tubes), [])
 
 
 class TubeTest(HttpTest):
