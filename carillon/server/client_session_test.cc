@@ -199,10 +199,11 @@ TEST(ClientSession, CountsCommandsProducersWorkersAndThoseWhoWait) {
 
 TEST(ClientSession, ReservesTakeTheTubesInTurnIfTheServerIsToldSo) {
   SessionUnderTest session;
-  EXPECT_EQ(session.receive("reserve-with-timeout 0\r\n"), (std::vector<std::string>{"reserve 0"}));
+  EXPECT_EQ(session.receive("reserve-with-timeout 0\r\n"),
+            (std::vector<std::string>{"p0 #1 reserve 0"}));
   session.reply(1, Answer::kTimedOut);
   session.context().tubes_in_turn = true;
-  EXPECT_EQ(session.receive("reserve\r\n"), (std::vector<std::string>{"reserve in turn"}));
+  EXPECT_EQ(session.receive("reserve\r\n"), (std::vector<std::string>{"p0 #2 reserve in turn"}));
 }
 
 TEST(ClientSession, ReserveJobMakesAWorkerOnlyIfItSucceeds) {
