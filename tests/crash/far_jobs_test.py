@@ -194,9 +194,26 @@ class FarJobs:
                        f"{sorted(took)[len(took) // 2] * 1000:.2f} ms, "
                        f"{max(took) * 1000:.1f} ms at worst")
 
+    def take_a_ready_one(self):
+        """Median seconds of a put, a reserve and a delete."""
+        took = []
+        with self.server.client() as client:
+            client.ask("use ready")
+            client.ask("watch ready")
+            for _ in range(200):
+                asked = now()
+                client.send(b"put 0 0 60 1\r\nx\r\n")
+                put = client.reply().id
+                if client.ask("reserve-with-timeout 5").id != put:
+                    raise RuntimeError(f"{put} was put, and another came")
+                client.ask(f"delete {put}")
+                took.append(now() - asked)
+        return sorted(took)[len(took) // 2]
+
     def run(self):
         self.server.start()
         empty = self.server.memory()
+        alone = self.take_a_ready_one()
         loaders = self.load()
         deleted = {loader.tube: set() for loader in loaders}
         seen = bytearray(1 + max(max(loader.ids) for loader in loaders))
@@ -206,6 +223,9 @@ class FarJobs:
         self.check(sum(seen) == sum(loader.count for loader in loaders),
                    "every job has an id of its own")
         del seen
+        beside = self.take_a_ready_one()
+        self.check(beside < 3 * alone + 0.005, f"F5: to put, take and delete a ready job takes "
+                   f"{beside * 1000:.2f} ms, with no job there {alone * 1000:.2f} ms")
         self.look_at_memory()
         self.check(self.most_memory < MAX_MEMORY,
                    f"the server takes {self.most_memory // MB} MB at most, {empty // MB} MB when "

@@ -36,6 +36,12 @@ class Api:
         text = response.read()
         return response.status, json.loads(text) if text else None
 
+    def ask_lines(self, path, lines):
+        """A batch: the results, a line each."""
+        self.connection.request("POST", path, lines, {"Content-Type": "application/x-ndjson"})
+        response = self.connection.getresponse()
+        return response.status, [json.loads(line) for line in response.read().splitlines()]
+
 
 class Producer(threading.Thread):
     """Puts jobs until the server is gone."""

@@ -70,6 +70,13 @@ FORBIDDEN_WORDS = [
 ]
 FORBIDDEN_TYPE_WORDS = {'Info', 'Data', 'Object', 'Task'}
 
+# Scenarios from public bug reports: each is in this document, with the tests that show it.
+SCENARIOS_IN = 'docs/internals/testing.md'
+SCENARIOS = (
+    'A1 A2 A3 A5 A6 A8 A10 A12 A13 A15 B1 B2 B4 B5 B7 B9 B12 B13 B14 B15 B16 C1 C3 C5 C7 C8 C9 '
+    'D1 D2 D4 D5 D6 D7 D8 E1 E2 E3 E5 E7 E8 E10 E11 E12 E14 E15 E17 E18 E19 E20 E21 E22 E24 E25 '
+    'E27 E28 E29 E31 E32 E34 E36 F1 F2 F5 F6 F7 F9 F10 F11 F12 F14 F16 F17 F19 F21 F22').split()
+
 ALLOW = re.compile(r'lint-allow\(([a-z-]+)\): \S')
 
 
@@ -116,6 +123,7 @@ class Linter:
             if path.endswith('.md'):
                 self.check_links(path, text)
                 self.check_quotes(path, text)
+        self.check_scenarios()
         self.check_decisions()
         self.check_orphans()
         return self.findings
@@ -320,6 +328,39 @@ class Linter:
                     headings = re.findall(r'^#+ (.*)$', self.texts.get(resolved, ''), re.M)
                     if anchor not in {self._anchor(h) for h in headings}:
                         self.report(path, number, 'link', f'{resolved} has no heading #{anchor}')
+
+    def check_scenarios(self):
+        """Each scenario is a row of its table, and each test that a row names exists."""
+        text = self.texts.get(SCENARIOS_IN)
+        if text is None:
+            return
+        tests, named_in_cmake = self._tests()
+        missing = set(SCENARIOS)
+        for number, line in enumerate(text.splitlines(), 1):
+            if not re.match(r'\| [A-F]\d', line):
+                continue
+            cells = [cell.strip() for cell in line.strip().strip('|').split(' | ')]
+            missing -= set(re.findall(r'\b[A-F]\d+\b', cells[0]))
+            for name in re.findall(r'`([\w*.]+)`', cells[-1]):
+                pattern = re.escape(name).replace(r'\*', '.*')
+                known = tests if '.' in name else named_in_cmake
+                if not any(re.fullmatch(pattern, test) for test in known):
+                    self.report(SCENARIOS_IN, number, 'scenario', f'no test is named {name}')
+        for scenario in sorted(missing, key=SCENARIOS.index):
+            self.report(SCENARIOS_IN, 1, 'scenario', f'{scenario} is in no table')
+
+    def _tests(self):
+        """What GoogleTest, CTest and unittest know: Suite.Name; words of the CMake files."""
+        tests, words = set(), set()
+        for path, text in self.texts.items():
+            if path.endswith('.cc'):
+                tests |= {'.'.join(found) for found in re.findall(
+                    r'^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)', text, re.M)}
+            elif os.path.basename(path) == 'CMakeLists.txt':
+                words |= set(re.findall(r'\w+', text))
+            elif path.endswith('_test.py'):
+                words |= set(re.findall(r'def (test_\w+)', text))
+        return tests, words
 
     def check_decisions(self):
         """docs/decisions/README.md lists each decision, and no number is given twice."""

@@ -237,6 +237,20 @@ class Documents(unittest.TestCase):
         self.assertIn(('docs/x/c.md', 'orphan'), findings_in(tree))
         self.assertNotIn(('docs/x/a.md', 'orphan'), findings_in(tree))
 
+    def test_scenarios_have_tests_that_exist(self):
+        rows = ''.join(f'| {name} what | right | `Suite.{name}*` |\n' for name in lint.SCENARIOS)
+        rows = rows.replace('`Suite.A1*`', '`Suite.A1Works`, `kill_loop`, `test_of_a`')
+        tests = ''.join(f'TEST(Suite, {name}Works) {{}}\n' for name in lint.SCENARIOS)
+        tree = {'docs/README.md': '[t](internals/testing.md)', lint.SCENARIOS_IN: rows,
+                'bench/a_test.cc': SPDX + tests,
+                'bench/b_test.py': CMAKE_SPDX + 'def test_of_a(): pass\n',
+                'tests/CMakeLists.txt': CMAKE_SPDX + 'add_test(NAME kill_loop)\n'}
+        self.assertEqual(findings_in(tree), [])
+        for change in (('TEST(Suite, F5Works) {}\n', ''), ('NAME kill_loop', 'NAME other'),
+                       ('test_of_a()', 'test_of_b()'), ('| E29 what', '| what')):
+            changed = {path: text.replace(*change) for path, text in tree.items()}
+            self.assertEqual(findings_in(changed), [(lint.SCENARIOS_IN, 'scenario')], change)
+
     def test_decisions_are_listed_and_numbered_once(self):
         tree = {'docs/README.md': '[decisions](decisions/README.md)',
                 'docs/decisions/README.md': '[1](0001-a.md)\n', 'docs/decisions/0001-a.md': ''}

@@ -214,6 +214,26 @@ TEST_F(CheckedFolder, AnUpdateWithoutItsPutIsNamed) {
   expect_fault("state", job_key(0, 3).view(), "job 3 has no body");
 }
 
+// Of each schedule there are two records.
+TEST_F(CheckedFolder, SchedulesAreSoundIfBothTheirRecordsAre) {
+  broker::ScheduleSettings settings;
+  settings.tube = "mail";
+  settings.spec = "every 1m";
+  const std::string schedule = schedule_key(0, "nightly");
+  const std::string progress = progress_key(0, "nightly");
+  put_bytes(kMeta, schedule, encode_schedule(settings));
+  expect_fault("default", schedule, "the schedule has no progress");
+  put_bytes(kMeta, progress, encode_progress({}));
+  EXPECT_TRUE(check().sound()) << check().faults.at(0).what;
+  put_bytes(kMeta, progress, "\x02\x08 no such field");
+  expect_fault("default", progress, "progress");
+  put_bytes(kMeta, progress, encode_progress({}));
+  put_bytes(kMeta, schedule, "\x02\x09");
+  expect_fault("default", schedule, "schedule");
+  erase(kMeta, schedule);
+  expect_fault("default", progress, "the progress of a schedule that is not there");
+}
+
 TEST_F(CheckedFolder, AnOrphanedBodyIsNamed) {
   erase(kState, job_key(0, 5).view());
   expect_fault("cold", job_key(0, 5).view(), "job 5 is an orphan");

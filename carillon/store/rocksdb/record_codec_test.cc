@@ -78,6 +78,71 @@ TEST(RecordCodec, JobsComeBackAsTheyWere) {
   }
 }
 
+broker::ScheduleRecord any_schedule(Random& random) {
+  const auto any_time = [&random] {
+    const auto time = static_cast<std::int64_t>(any_number(random));
+    return random.one_in(2) ? time : -time;
+  };
+  broker::ScheduleRecord record;
+  record.settings.name = std::string(1 + random.below(200), 's');
+  record.settings.tube = "reports";
+  record.settings.spec = random.one_in(2) ? "every 30m" : "CRON_TZ=Europe/Amsterdam 30 2 * * *";
+  record.settings.body = broker::Body(std::string(random.below(100), '\0'));
+  record.settings.priority = static_cast<std::uint32_t>(any_number(random));
+  record.settings.ttr_ms = any_time();
+  record.settings.jitter_ms = any_time();
+  record.settings.missed = static_cast<broker::Missed>(random.below(2));
+  record.settings.overlap = static_cast<broker::Overlap>(random.below(3));
+  if (random.one_in(2)) {
+    broker::JobExtras extras;
+    extras.content_type = "text/plain";
+    extras.max_attempts = static_cast<std::uint32_t>(any_number(random));
+    extras.backoff_base_ms = any_time();
+    extras.backoff_cap_ms = any_time();
+    extras.backoff_jitter = random.one_in(2);
+    record.settings.extras = std::make_shared<const broker::JobExtras>(extras);
+  }
+  broker::ScheduleProgress& progress = record.progress;
+  for (auto* time : {&progress.due_ms, &progress.queued_ms, &progress.last_ms}) {
+    if (random.one_in(2)) *time = any_time();
+  }
+  progress.as_of_ms = any_time();
+  for (auto* count : {&progress.last_job, &progress.runs, &progress.missed, &progress.skipped}) {
+    *count = any_number(random);
+  }
+  return record;
+}
+
+TEST(RecordCodec, SchedulesComeBackAsTheyWere) {
+  Random random(12);
+  for (int i = 0; i < 5'000; ++i) {
+    const broker::ScheduleRecord record = any_schedule(random);
+    const auto settings = decode_schedule(encode_schedule(record.settings), record.settings.name);
+    ASSERT_TRUE(settings) << settings.error().message;
+    EXPECT_EQ(*settings, record.settings);
+    const auto progress = decode_progress(encode_progress(record.progress));
+    ASSERT_TRUE(progress) << progress.error().message;
+    EXPECT_EQ(*progress, record.progress);
+  }
+}
+
+TEST(RecordCodec, EveryPrefixOfAScheduleIsMalformed) {
+  Random random(13);
+  for (int i = 0; i < 50; ++i) {
+    const broker::ScheduleRecord record = any_schedule(random);
+    const std::string settings = encode_schedule(record.settings);
+    // (Its body is the rest, whatever that is.)
+    for (std::size_t size = 0; size < settings.size() - record.settings.body.size(); ++size) {
+      EXPECT_FALSE(decode_schedule(settings.substr(0, size), "s")) << size;
+    }
+    const std::string progress = encode_progress(record.progress);
+    for (std::size_t size = 0; size < progress.size(); ++size) {
+      EXPECT_FALSE(decode_progress(progress.substr(0, size))) << size;
+    }
+    EXPECT_FALSE(decode_progress(progress + '\0'));
+  }
+}
+
 TEST(RecordCodec, ExtremesComeBackAsTheyWere) {
   for (const std::int64_t due : {kMin, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, kMax}) {
     for (const std::int64_t created : {kMin, std::int64_t{0}, kMax}) {
