@@ -62,6 +62,11 @@ void HttpRequestReader::allow_body(std::uint64_t limit) {
   parser_->eager(true);
 }
 
+Problem HttpRequestReader::body_too_large() const {
+  return {ProblemKind::kTooLarge, "the body is larger", "body",
+          fmt::format("http-max-body is {}", body_limit_)};
+}
+
 HttpRequestReader::Event HttpRequestReader::refuse(Problem problem) {
   problem_ = std::move(problem);
   refused_ = true;
@@ -77,6 +82,8 @@ HttpRequestReader::Event HttpRequestReader::read(std::string_view& bytes) {
     parser_ = std::make_unique<Parser>(max_header_);
     begun_ = true;
   }
+  // Beast looks at the length when the head ends, which is before there is a limit.
+  if (has_head_ && request_.content_length > body_limit_) return refuse(body_too_large());
   if (has_head_ && parser_->is_done()) {
     request_.body = std::move(parser_->get().body());
     return Event::kComplete;
@@ -94,8 +101,7 @@ HttpRequestReader::Event HttpRequestReader::read(std::string_view& bytes) {
                        fmt::format("http-max-header is {}", max_header_)});
       }
       if (error == beast::error::body_limit) {
-        return refuse({ProblemKind::kTooLarge, "the body is larger", "body",
-                       fmt::format("http-max-body is {}", body_limit_)});
+        return refuse(body_too_large());
       }
       if (error == beast::error::bad_version) {
         return refuse({ProblemKind::kVersion, "the version is another"});

@@ -49,6 +49,7 @@ class HttpRequestReader {
  private:
   class Parser;
   Event refuse(protocol::http::Problem problem);
+  [[nodiscard]] protocol::http::Problem body_too_large() const;
   std::optional<protocol::http::Problem> take_head();
 
   const std::size_t max_header_;

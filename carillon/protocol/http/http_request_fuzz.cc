@@ -11,6 +11,7 @@
 #include "carillon/protocol/http/job_requests.h"
 #include "carillon/protocol/http/query.h"
 #include "carillon/protocol/http/routes.h"
+#include "carillon/protocol/http/schedule_requests.h"
 #include "carillon/protocol/http/time_text.h"
 
 namespace {
@@ -50,6 +51,14 @@ void read_json(std::string_view text) {
   check(decode_clear(values, states));
   carillon::broker::TubeSettings settings;
   check(decode_tube_settings(values, settings));
+  carillon::broker::ScheduleSettings schedule;
+  if (const auto wrong = decode_schedule(values, 1000, schedule)) {
+    check(wrong);
+  } else {
+    CARILLON_CHECK(!schedule.spec.empty() && schedule.body && schedule.body.size() <= 1000);
+    CARILLON_CHECK(schedule.ttr_ms > 0 && schedule.jitter_ms >= 0, schedule.ttr_ms);
+    CARILLON_CHECK(schedule.jitter_ms <= carillon::broker::ScheduleSettings::kMaxJitterMs);
+  }
 }
 
 void read_target(std::string_view text) {
@@ -70,6 +79,8 @@ void read_target(std::string_view text) {
   check(decode_list(values, 3, list));
   TubesRequest tubes;
   check(decode_tubes(values, tubes));
+  SchedulesRequest schedules;
+  check(decode_schedules(values, schedules));
 }
 
 }  // namespace
