@@ -53,7 +53,12 @@ void for_each(std::uint64_t set, Visit visit) {
 }  // namespace
 
 ClientSession::ClientSession(broker::SessionId id, SessionContext& context, OutputBuffer& output)
-    : id_(id), context_(context), output_(output), parser_(context.max_job_size) {
+    : id_(id),
+      context_(context),
+      output_(output),
+      // Of who has not logged in no body is kept.
+      parser_(context.logins ? 0 : context.max_job_size),
+      needs_login_(context.logins.has_value()) {
   CARILLON_CHECK(context.partitions.count() <= kMaxPartitions, context.partitions.count());
   context_.partitions.open_session(id_);
   // Nobody waits for these two replies.
@@ -143,6 +148,11 @@ std::size_t ClientSession::work_of(CommandName name) const noexcept {
 }
 
 void ClientSession::perform(Request& request) {
+  if (request.name == CommandName::kLogin && !context_.logins) {
+    request.name = CommandName::kNone;
+    request.refusal = Refusal::kUnknownCommand;
+  }
+  if (context_.logins && (take_login(request) || !admits(request))) return;
   ++context_.commands[static_cast<std::size_t>(request.name)];
   if (request.name == CommandName::kPut && !std::exchange(producer_, true)) ++context_.producers;
   if (request.refusal) {
@@ -183,6 +193,7 @@ void ClientSession::perform(Request& request) {
       return;
     }
     case CommandName::kQuit: quit_ = true; return;
+    case CommandName::kLogin:
     case CommandName::kNone: break;
   }
   CARILLON_CHECK(false, "a request without a name or a refusal");

@@ -30,6 +30,7 @@
 #include "carillon/broker/reply.h"
 #include "carillon/protocol/beanstalk/parser.h"
 #include "carillon/protocol/beanstalk/server_stats.h"
+#include "carillon/server/http_guard.h"
 #include "carillon/server/output_buffer.h"
 #include "carillon/server/partitions.h"
 
@@ -58,6 +59,9 @@ struct SessionContext {
   bool tubes_in_turn = false;
   /// Puts are refused with DRAINING.
   bool draining = false;
+  /// Nothing: everybody may do everything. Else a client has to log in with one of these, and may
+  /// do what its roles are for. Who changes them calls check_login() of all sessions.
+  std::optional<HttpTokens> logins = {};
 
   // Counted here by the sessions, for `stats`.
   std::array<std::uint64_t, protocol::beanstalk::kCommandNameCount> commands{};
@@ -97,6 +101,9 @@ class ClientSession {
   [[nodiscard]] std::span<char> body_room();
   void body_filled(std::size_t count) noexcept;
 
+  /// The logins have changed: ends the session if it may do nothing any more.
+  void check_login();
+
   // Answers.
 
   void on_reply(std::size_t partition, std::uint64_t slot, broker::Reply reply);
@@ -117,6 +124,11 @@ class ClientSession {
   /// Nor once it has been this much work: a command is 1, and for every 8 watched tubes 1 more if
   /// it goes through them.
   static constexpr std::size_t kTurnWork = 8'192;
+  /// With the last of these wrong tokens the session ends.
+  static constexpr int kMaxFailedLogins = 3;
+  /// `use` and `watch` of a tube whose name is this and a token log in, for the clients that know
+  /// no other commands.
+  static constexpr std::string_view kLoginTube = "login;";
   /// What an answer of statistics takes; rounded up.
   static constexpr std::size_t kDocumentBytes = 2'048;
 
@@ -153,6 +165,9 @@ class ClientSession {
   std::string_view parse(std::string_view bytes);
   [[nodiscard]] std::size_t work_of(protocol::beanstalk::CommandName name) const noexcept;
   void perform(Request& request);
+  [[nodiscard]] bool admits(const Request& request);
+  [[nodiscard]] bool take_login(const Request& request);
+  bool log_in(std::string_view token);
 
   // Commands.
   void put(Request& request);
@@ -200,6 +215,10 @@ class ClientSession {
   bool quit_ = false;
   bool producer_ = false;
   bool worker_ = false;
+  bool needs_login_ = false;  // When it was last looked at.
+  protocol::http::Roles roles_ = 0;
+  int failed_logins_ = 0;
+  std::optional<HttpTokens::Digest> login_;
 
   std::string used_ = "default";
   std::vector<std::string> watched_ = {"default"};

@@ -111,6 +111,12 @@ class SessionUnderTest {
   }
   std::vector<std::string> asked() { return partitions_.take(); }
   void close() { session_.reset(); }
+  /// As if the client had come only now.
+  void restart() {
+    session_.reset();
+    session_ = std::make_unique<ClientSession>(7, context_, output_);
+    partitions_.take();
+  }
 
   void reply(std::uint64_t slot, broker::Answer answer, std::size_t partition = 0) {
     broker::Reply reply;

@@ -63,6 +63,11 @@ void Connection::end_input() {
   owner_.request_work(session_.id());
 }
 
+void Connection::check_login() {
+  session_.check_login();
+  owner_.request_work(session_.id());
+}
+
 // A handler of asio may run after its connection is gone: it finds out by the id.
 
 void Connection::wait_readable() {

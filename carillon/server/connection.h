@@ -68,6 +68,9 @@ class Connection {
   /// Whether the client's machine has everything that was sent.
   [[nodiscard]] bool delivered();
 
+  /// The logins have changed.
+  void check_login();
+
   /// Reads what has already arrived, and takes it for all there will be.
   void end_input();
 

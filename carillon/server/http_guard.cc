@@ -141,8 +141,9 @@ Result<HttpTokens> HttpTokens::load(const std::string& path) {
   return parse(text, path);
 }
 
-Roles HttpTokens::roles_of(std::string_view token) const {
-  const Digest digest = sha256(token);
+HttpTokens::Digest HttpTokens::digest_of(std::string_view token) { return sha256(token); }
+
+Roles HttpTokens::roles_of(const Digest& digest) const {
   Roles roles = 0;
   for (const Entry& entry : entries_) {
     const bool same = CRYPTO_memcmp(entry.digest.data(), digest.data(), digest.size()) == 0;

@@ -20,7 +20,7 @@
 
 namespace carillon::server {
 
-/// The tokens of a file: a line each,
+/// The tokens of a file, for HTTP and for beanstalk's clients: a line each,
 ///
 ///     ROLES SHA256 [NAME]        consume,produce 9f86d081884c7d65... billing workers
 ///
@@ -30,6 +30,8 @@ namespace carillon::server {
 /// Threads: one object, one thread.
 class HttpTokens {
  public:
+  using Digest = std::array<unsigned char, 32>;
+
   static constexpr std::size_t kMaxFile = 1 << 20;
   static constexpr std::size_t kMaxTokens = 1'000;
 
@@ -38,11 +40,15 @@ class HttpTokens {
   [[nodiscard]] static Result<HttpTokens> load(const std::string& path);
 
   /// The roles of `token`; 0: it is none of these. Takes as long for any token, right or wrong.
-  [[nodiscard]] protocol::http::Roles roles_of(std::string_view token) const;
+  [[nodiscard]] protocol::http::Roles roles_of(std::string_view token) const {
+    return roles_of(digest_of(token));
+  }
+  [[nodiscard]] protocol::http::Roles roles_of(const Digest& digest) const;
+  /// What is kept of a token.
+  [[nodiscard]] static Digest digest_of(std::string_view token);
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
  private:
-  using Digest = std::array<unsigned char, 32>;
   struct Entry {
     Digest digest{};
     protocol::http::Roles roles = 0;

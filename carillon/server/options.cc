@@ -93,10 +93,15 @@ constexpr Option kOptions[] = {
     addresses(
         "listen", &ServerOptions::listen, kDefaultPort, false,
         "Address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated. HOST alone: "
-        "port 11300; :PORT alone: on 127.0.0.1. There is no authentication: think before you leave "
-        "the loopback"),
+        "port 11300; :PORT alone: on 127.0.0.1. Without login-tokens there is no authentication: "
+        "think "
+        "before you leave the loopback"),
     addresses("listen-tls", &ServerOptions::listen_tls, kDefaultPort, true,
               "The same with TLS; needs tls-cert and tls-key"),
+    live(text(
+        "login-tokens", &ServerOptions::login_tokens,
+        "File of the tokens that beanstalk clients have to log in with, as of http-tokens; may "
+        "be the same; SIGHUP reads it again")),
     addresses("http-listen", &ServerOptions::http_listen, kDefaultHttpPort, true,
               "Address of the HTTP API and the dashboard, as with listen; HOST alone: port 11380. "
               "none: there is none. Beyond the loopback it needs http-tokens"),

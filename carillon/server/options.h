@@ -24,6 +24,7 @@ namespace carillon::server {
 struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
   std::vector<Endpoint> listen_tls = {};
+  std::string login_tokens;
   std::vector<Endpoint> http_listen = {Endpoint{{}, kDefaultHttpPort, {}}};
   std::vector<Endpoint> https_listen = {};
   std::string data = "carillon-data";

@@ -102,6 +102,7 @@ class Server::Impl final : private ConnectionOwner {
   Result<void> open_listeners();
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
   Result<void> load_tls();
+  Result<void> load_logins();
   Result<void> open_http();
   [[nodiscard]] bool webhooks_are_idle() const { return !webhooks_ || (*webhooks_)->idle(); }
   [[nodiscard]] std::size_t connection_count() const noexcept {
@@ -259,6 +260,7 @@ void Server::Impl::apply_limits() {
 
 Result<void> Server::Impl::open_listeners() {
   if (Result<void> loaded = load_tls(); !loaded) return loaded;
+  if (Result<void> loaded = load_logins(); !loaded) return loaded;
   Result<void> opened = listen(options_.listen, false);
   if (opened) opened = listen(options_.listen_tls, true);
   return opened ? opened : std::move(opened).error().prefixed("listen");
@@ -284,6 +286,19 @@ Result<void> Server::Impl::load_tls() {
       TlsContext::load({options_.tls_cert, options_.tls_key, options_.tls_client_ca});
   if (!loaded) return std::move(loaded).error();
   tls_ = std::move(*loaded);
+  return {};
+}
+
+/// Of beanstalk's clients. Those that are connected and may do nothing any more are closed.
+Result<void> Server::Impl::load_logins() {
+  std::optional<HttpTokens> logins;
+  if (!options_.login_tokens.empty()) {
+    Result<HttpTokens> loaded = HttpTokens::load(options_.login_tokens);
+    if (!loaded) return std::move(loaded).error().prefixed("login-tokens");
+    logins = std::move(*loaded);
+  }
+  context_->logins = std::move(logins);
+  connections_.for_each([](Connection& connection) { connection.check_login(); });
   return {};
 }
 
@@ -501,6 +516,7 @@ void Server::Impl::enter_drain_mode() {
 /// What lies in files beside the configuration.
 void Server::Impl::reload_http() {
   Result<void> reloaded = load_tls();
+  if (reloaded) reloaded = load_logins();
   if (reloaded && http_ != nullptr) reloaded = http_->reload();
   if (!reloaded) {
     log_(LogLevel::kError, "reload_failed",

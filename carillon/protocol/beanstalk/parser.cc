@@ -92,6 +92,7 @@ enum class Syntax : std::uint8_t {
   kKick,     // <count>, lax
   kPause,    // <tube> <seconds>
   kQuit,     // anything
+  kToken,    // anything, all of it
 };
 
 struct Spelling {
@@ -128,6 +129,7 @@ constexpr Spelling kSpellings[] = {
     {"list-tubes", CommandName::kListTubes, Syntax::kNothing},
     {"pause-tube", CommandName::kPauseTube, Syntax::kPause},
     {"quit", CommandName::kQuit, Syntax::kQuit},
+    {"login ", CommandName::kLogin, Syntax::kToken},
 };
 
 const Spelling* find_spelling(std::string_view line) noexcept {
@@ -159,6 +161,7 @@ bool read_arguments(Syntax syntax, std::string_view rest, Request& request) noex
       return is_tube_name(request.tube) && take_last_number(rest.substr(size), request.delay_s);
     }
     case Syntax::kQuit: return true;
+    case Syntax::kToken: request.token = rest; return true;
     case Syntax::kPut: break;
   }
   CARILLON_CHECK(false, "the arguments of put are read by Parser::begin_put");

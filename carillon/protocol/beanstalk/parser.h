@@ -45,6 +45,9 @@ class Parser {
   /// Bodies above `max_job_size` bytes are skipped and refused. Pre: at most kMaxJobSizeCap.
   explicit Parser(std::uint32_t max_job_size) noexcept : max_job_size_(max_job_size) {}
 
+  /// From the next put on. Pre: at most kMaxJobSizeCap.
+  void set_max_job_size(std::uint32_t max_job_size) noexcept { max_job_size_ = max_job_size; }
+
   /// Takes bytes from the front of `bytes` up to the end of one request.
   ///
   /// Returns true if `request` is one; its views are valid until the next call and while the memory

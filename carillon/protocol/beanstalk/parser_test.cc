@@ -47,6 +47,9 @@ TEST(BeanstalkParser, ReadsEveryCommand) {
   EXPECT_EQ(one("list-tubes-watched"), "list-tubes-watched");
   EXPECT_EQ(one("pause-tube x 13"), "pause-tube tube=x delay=13");
   EXPECT_EQ(one("quit"), "quit");
+  EXPECT_EQ(one("login a:b c"), "login token=a:b c");
+  EXPECT_EQ(one("login "), "login token=");
+  EXPECT_EQ(one("login"), "! UNKNOWN_COMMAND");
 }
 
 TEST(BeanstalkParser, NumbersHaveTheRangesOfTheProtocol) {

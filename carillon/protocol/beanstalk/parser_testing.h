@@ -42,7 +42,8 @@ inline std::string describe(const Request& request) {
                                                                  "list-tube-used",
                                                                  "list-tubes-watched",
                                                                  "pause-tube",
-                                                                 "quit"};
+                                                                 "quit",
+                                                                 "login"};
   static constexpr std::string_view kRefusals[] = {"BAD_FORMAT",    "UNKNOWN_COMMAND",
                                                    "EXPECTED_CRLF", "JOB_TOO_BIG",
                                                    "OUT_OF_MEMORY", "OTHER_PROTOCOL"};
@@ -86,6 +87,7 @@ inline std::string describe(const Request& request) {
     case CommandName::kWatch:
     case CommandName::kIgnore:
     case CommandName::kStatsTube: text.append(" tube=").append(request.tube); break;
+    case CommandName::kLogin: text.append(" token=").append(request.token); break;
     default: break;
   }
   return text;

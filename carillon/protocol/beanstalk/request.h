@@ -42,8 +42,9 @@ enum class CommandName : std::uint8_t {
   kListTubesWatched,
   kPauseTube,
   kQuit,
+  kLogin,  ///< Of carillon only.
 };
-inline constexpr std::size_t kCommandNameCount = static_cast<std::size_t>(CommandName::kQuit) + 1;
+inline constexpr std::size_t kCommandNameCount = static_cast<std::size_t>(CommandName::kLogin) + 1;
 
 /// Answers that need no broker: the bytes themselves were wrong.
 enum class Refusal : std::uint8_t {
@@ -57,8 +58,8 @@ enum class Refusal : std::uint8_t {
 
 /// One command, complete with its body, or the refusal that answers it.
 ///
-/// Lifetime: `tube` points into the bytes given to Parser::next or into the parser: valid until the
-/// next call of either's owner.
+/// Lifetime: `tube` and `token` point into the bytes given to Parser::next or into the parser:
+/// valid until the next call of either's owner.
 struct Request {
   CommandName name = CommandName::kNone;
   std::optional<Refusal> refusal;  ///< If set, nothing else but `name` has a meaning.
@@ -69,6 +70,7 @@ struct Request {
   std::uint32_t timeout_s = 0;
   std::uint64_t count = 0;  ///< kick
   std::string_view tube;
+  std::string_view token;  ///< login: anything, also nothing.
   broker::Body body;
 };
 
