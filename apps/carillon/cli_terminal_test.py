@@ -75,10 +75,14 @@ class Completions(unittest.TestCase):
             offered = set(self.bash(script, "carillon", verb, "--"))
             self.assertLessEqual(flags - {"--help"}, offered, verb)
         self.assertEqual(self.bash(script, "carillon", "-s", "x", "re"),
-                         ["reserve", "resume", "restore"])
+                         ["reserve", "release", "resume", "restore"])
         self.assertEqual(self.bash(script, "carillon", "peek", "--state", "b"), ["buried"])
         self.assertEqual(self.bash(script, "carillon", "completions", "f"), ["fish"])
         self.assertEqual(self.bash(script, "carillon", "schedule", "n"), ["next"])
+        self.assertEqual(self.bash(script, "carillon", "schedule", "r"), ["rm", "run"])
+        self.assertEqual(self.bash(script, "carillon", "schedule", "--ov"), ["--overlap"])
+        self.assertEqual(self.bash(script, "carillon", "search", "--state", "re"),
+                         ["ready", "reserved"])
         self.assertIn("json", self.bash(script, "carillon", "serve", "--log-format", ""))
         os.mkdir(os.path.join(self.folder.name, "jobs"))
         for words in [["check"], ["serve", "--data"], ["restore", "--data"], ["restore"]]:
@@ -115,6 +119,12 @@ class Completions(unittest.TestCase):
             self.assertLessEqual(flags - {"--help"}, offered, verb)
         self.assertIn("*--state[ready, delayed or buried]:STATE:(ready delayed buried)",
                       self.zsh(script, "rest", "peek"))
+        # What stands at which place, and what takes all that follows: at most one.
+        ack = self.zsh(script, "rest", "ack")
+        self.assertLessEqual({"1:ID:", "2:RECEIPT:"}, set(ack))
+        schedule = self.zsh(script, "rest", "schedule")
+        self.assertIn("1:verb:(next set ls show rm run)", schedule)
+        self.assertEqual([line for line in schedule if line.startswith("*:")], ["*:argument:"])
 
     def test_the_manual_page_names_every_verb(self):
         with open(os.path.join(cli_test.ROOT, "packaging/carillon.1"), encoding="utf-8") as page:

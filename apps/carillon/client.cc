@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/carillon/client.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <system_error>
 
+#include "apps/carillon/json.h"
 #include "carillon/protocol/beanstalk/request.h"
+#include "carillon/protocol/http/job_requests.h"
+#include "carillon/protocol/http/time_text.h"
 #include "carillon/server/units.h"
 
 namespace carillon::app {
@@ -15,8 +20,20 @@ namespace {
 constexpr const char* kDefaultServer = "127.0.0.1:11300";
 constexpr const char* kDefaultPatience = "5s";
 constexpr const char* kServerVariable = "CARILLON_SERVER";
+constexpr const char* kHttpVariable = "CARILLON_HTTP";
+constexpr const char* kTokenVariable = "CARILLON_TOKEN";
+constexpr const char* kTokenFileVariable = "CARILLON_TOKEN_FILE";
+/// Of the file of a token, and of a token.
+constexpr std::size_t kMaxTokenFile = 4096;
+constexpr std::size_t kMaxToken = 200;
 
 }  // namespace
+
+std::string name_of(const CLI::App& verb) {
+  const CLI::App* parent = verb.get_parent();
+  if (parent == nullptr || parent->get_parent() == nullptr) return verb.get_name();
+  return parent->get_name() + " " + verb.get_name();
+}
 
 Span span_of(const std::string& text, const char* option) {
   Result<Span> span = server::parse_duration(text);
@@ -32,6 +49,26 @@ std::uint32_t wire_seconds(const std::string& text, const char* option, std::uin
   return server::ceil_seconds(span);
 }
 
+std::int64_t wire_ms(const std::string& text, const char* option, std::uint32_t most,
+                     std::int64_t least_ms) {
+  const Span span = span_of(text, option);
+  const std::int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(span).count();
+  if (span > std::chrono::seconds(most) || ms < least_ms) {
+    throw Failure{
+        kUsage, fmt::format("{}: {} is out of range ({}ms to {}s)", option, text, least_ms, most)};
+  }
+  return ms;
+}
+
+std::int64_t date_of(const std::string& text, const char* option) {
+  if (const std::optional<std::int64_t> ms = protocol::http::parse_time(text)) return *ms;
+  const Result<std::uint64_t> number = server::parse_count(text);
+  if (number && *number <= protocol::http::kLastTimeMs) return static_cast<std::int64_t>(*number);
+  throw Failure{kUsage, fmt::format("{}: '{}' is neither a date from 1970 to 9999, as "
+                                    "2030-01-31T12:00:00Z, nor milliseconds since 1970",
+                                    option, text)};
+}
+
 std::uint64_t number_of(const std::string& text, const char* option, std::uint64_t most) {
   const Result<std::uint64_t> number = server::parse_count(text);
   if (!number || *number > most) {
@@ -45,23 +82,137 @@ std::optional<std::string> said(const CLI::Option* option) {
   return option->results().back();
 }
 
-server::Endpoint address_of(const Target& target) {
-  const char* named_by = "--server";
-  std::optional<std::string> address = said(target.of_verb.server);
-  if (!address) address = said(target.of_program.server);
-  if (const char* variable = std::getenv(kServerVariable); !address && variable != nullptr) {
-    named_by = kServerVariable;
-    address = variable;
+std::string read_input(const char* what) {
+  std::string bytes;
+  char buffer[64 * 1024];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stdin)) {
+    bytes.append(buffer, got);
+    if (bytes.size() > protocol::beanstalk::kMaxJobSizeCap) {
+      throw Failure{kUsage, fmt::format("{}: standard input has more than the {} bytes of any job",
+                                        what, protocol::beanstalk::kMaxJobSizeCap)};
+    }
   }
-  Result<server::Endpoint> at = server::Endpoint::parse(address.value_or(kDefaultServer));
-  if (!at) throw Failure{kUsage, fmt::format("{}: {}", named_by, at.error().message)};
+  if (std::ferror(stdin) != 0) {
+    throw Failure{kUsage, fmt::format("{}: standard input cannot be read", what)};
+  }
+  return bytes;
+}
+
+void print_job(std::uint64_t id, const std::string& body, bool json) {
+  if (json) {
+    JsonLine job;
+    job.number("id", id).number("size", body.size()).bytes("body", body);
+    fmt::print("{}\n", job.str());
+    return;
+  }
+  print_error(std::to_string(id));
+  print_bytes(body);
+}
+
+void print_bytes(const std::string& bytes) {
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+  if (!bytes.ends_with('\n')) std::fputc('\n', stdout);
+}
+
+namespace {
+
+/// What was said behind the verb, else before it, else by the variable; and which of them it was.
+struct Said {
+  std::optional<std::string> value;
+  const char* by = "";
+};
+
+Said said_by(const CLI::Option* of_verb, const CLI::Option* of_program, const char* option,
+             const char* variable) {
+  std::optional<std::string> value = of_verb == nullptr ? std::nullopt : said(of_verb);
+  if (!value) value = said(of_program);
+  if (value) return {std::move(value), option};
+  if (const char* of_variable = std::getenv(variable)) return {of_variable, variable};
+  return {};
+}
+
+Said server_of(const Target& target) {
+  return said_by(target.of_verb.server, target.of_program.server, "--server", kServerVariable);
+}
+
+std::string checked_token(std::string_view text, const std::string& by) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  const bool printable =
+      std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  // Never the token itself: somebody may be looking.
+  if (text.empty() || text.size() > kMaxToken || !printable) {
+    throw Failure{kUsage, fmt::format("{}: a token is 1 to {} printable bytes without spaces", by,
+                                      kMaxToken)};
+  }
+  return std::string(text);
+}
+
+std::string read_token(const std::string& path, const char* by) {
+  const auto failed = [&](const std::string& why) {
+    return Failure{kUsage, fmt::format("{}: '{}' cannot be read: {}", by, path, why)};
+  };
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) throw failed(std::generic_category().message(errno));
+  std::string text(kMaxTokenFile + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) throw failed(std::generic_category().message(errno));
+  return checked_token(text, fmt::format("{}: '{}'", by, path));
+}
+
+}  // namespace
+
+server::Endpoint address_of(const Target& target) {
+  const Said server = server_of(target);
+  Result<server::Endpoint> at = server::Endpoint::parse(server.value.value_or(kDefaultServer));
+  if (!at) throw Failure{kUsage, fmt::format("{}: {}", server.by, at.error().message)};
   return std::move(*at);
 }
+
+server::Endpoint http_address_of(const Target& target) {
+  const Said http = said_by(target.of_verb.http, target.of_program.http, "--http", kHttpVariable);
+  if (!http.value) {
+    // The machine that --server names; a UNIX socket is on this one.
+    server::Endpoint at = address_of(target);
+    return {at.is_unix() ? std::string() : std::move(at.host), server::kDefaultHttpPort, {}};
+  }
+  Result<server::Endpoint> at = server::Endpoint::parse(*http.value, server::kDefaultHttpPort);
+  if (!at) throw Failure{kUsage, fmt::format("{}: {}", http.by, at.error().message)};
+  return std::move(*at);
+}
+
+std::string token_of(const Target& target) {
+  const Said file = said_by(target.of_verb.token_file, target.of_program.token_file, "--token-file",
+                            kTokenFileVariable);
+  if (file.value) return read_token(*file.value, file.by);
+  if (const char* token = std::getenv(kTokenVariable)) return checked_token(token, kTokenVariable);
+  return {};
+}
+
+namespace {
+
+void log_in(server::BeanstalkClient& client, const std::string& token) {
+  if (token.empty()) return;
+  const Answer answer = value_or_fail(client.ask("login " + token), kServerError);
+  // A server that wants no login does not know the command.
+  if (answer.is("LOGGED_IN") || answer.is("UNKNOWN_COMMAND")) return;
+  if (answer.is("LOGIN_FAILED")) {
+    throw Failure{kServerError, "LOGIN_FAILED: the server does not know the token"};
+  }
+  throw failure_of(answer);
+}
+
+}  // namespace
 
 server::BeanstalkClient connect(const Target& target) {
   Result<server::BeanstalkClient> client =
       server::BeanstalkClient::connect(address_of(target), target.patience());
-  if (client) return std::move(*client);
+  if (client) {
+    log_in(*client, token_of(target));
+    return std::move(*client);
+  }
   std::string message = client.error().message;
   const std::string refused = std::generic_category().message(ECONNREFUSED);
   if (message.find(refused) != std::string::npos) {
@@ -76,7 +227,13 @@ Failure failure_of(const Answer& answer) {
   }
   for (const char* refusal : {"BAD_FORMAT", "BURIED", "DRAINING", "EXPECTED_CRLF", "INTERNAL_ERROR",
                               "JOB_TOO_BIG", "NOT_IGNORED", "OUT_OF_MEMORY", "UNKNOWN_COMMAND"}) {
-    if (answer.is(refusal)) return {kServerError, answer.line};
+    if (!answer.is(refusal)) continue;
+    std::string message = answer.line;
+    // How a server with login-tokens refuses what a token does not allow.
+    if (answer.is("UNKNOWN_COMMAND")) {
+      message += "; if the server has login-tokens: by --token-file, or not with this token";
+    }
+    return {kServerError, std::move(message)};
   }
   return {kServerError, fmt::format("the server answered nonsense: '{}'", answer.line)};
 }
@@ -128,7 +285,17 @@ std::uint64_t count_field(const Fields& fields, std::string_view key) {
   return number ? *number : 0;
 }
 
-Connecting add_connecting(CLI::App& app) {
+void check_key(const std::string& key, const char* option) {
+  if (!protocol::http::is_key(key)) {
+    throw Failure{kUsage, fmt::format("{}: is not {}", option, protocol::http::kKeyLimit)};
+  }
+}
+
+bool Connecting::said() const {
+  return server->count() + http->count() + token_file->count() + patience->count() > 0;
+}
+
+Connecting add_connecting(CLI::App& app, Speaks speaks) {
   const auto add = [&app](const char* name, const char* type, const std::string& help) {
     return app.add_option(name, help)
         ->type_name(type)
@@ -140,15 +307,25 @@ Connecting add_connecting(CLI::App& app) {
       add("-s,--server", "ADDRESS",
           fmt::format("Address of the server: HOST:PORT or unix:PATH; or the variable {} [{}]",
                       kServerVariable, kDefaultServer));
+  if (speaks != Speaks::kBeanstalk) {
+    connecting.http = add("--http", "ADDRESS",
+                          fmt::format("Address of its HTTP API; or the variable {} [host of "
+                                      "--server, port {}]",
+                                      kHttpVariable, server::kDefaultHttpPort));
+  }
+  connecting.token_file =
+      add("--token-file", "FILE",
+          fmt::format("File of the token to show; or the variable {}, or {} for the token itself",
+                      kTokenFileVariable, kTokenVariable));
   connecting.patience = add("--patience", "TIME",
                             fmt::format("How long to wait for the server [{}]", kDefaultPatience));
   return connecting;
 }
 
 CLI::App* add_client_verb(CLI::App& program, const char* name, const char* description,
-                          Target& target, const Connecting& of_program) {
+                          Target& target, const Connecting& of_program, Speaks speaks) {
   CLI::App* verb = program.add_subcommand(name, description);
-  target.of_verb = add_connecting(*verb);
+  target.of_verb = add_connecting(*verb, speaks);
   target.of_program = of_program;
   return verb;
 }

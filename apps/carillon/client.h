@@ -35,10 +35,13 @@ T value_or_fail(Result<T> result, ExitStatus status) {
   return std::move(*result);
 }
 
+/// "put", "schedule set".
+[[nodiscard]] std::string name_of(const CLI::App& verb);
+
 /// Runs `verb` when its subcommand is given; says what went wrong.
 template <class Verb>
 void on_call(CLI::App* app, std::shared_ptr<Verb> verb, int& status) {
-  app->callback([name = app->get_name(), verb, &status] {
+  app->callback([name = name_of(*app), verb, &status] {
     try {
       verb->run();
     } catch (const Failure& failure) {
@@ -58,13 +61,28 @@ inline constexpr std::uint32_t kMostWaitSeconds = std::numeric_limits<std::int32
 [[nodiscard]] Span span_of(const std::string& text, const char* option);
 [[nodiscard]] std::uint32_t wire_seconds(const std::string& text, const char* option,
                                          std::uint32_t most);
+/// The same for HTTP, which knows milliseconds: from `least_ms` to the same `most` seconds.
+[[nodiscard]] std::int64_t wire_ms(const std::string& text, const char* option,
+                                   std::uint32_t most = kMostSeconds, std::int64_t least_ms = 0);
+/// A date of RFC 3339, or milliseconds since 1970: these.
+[[nodiscard]] std::int64_t date_of(const std::string& text, const char* option);
 /// Numbers are taken as text from the command line: its parser would read 010 as eight.
 [[nodiscard]] std::uint64_t number_of(
     const std::string& text, const char* option,
     std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 void check_tube(const std::string& tube);
+void check_key(const std::string& key, const char* option);
 /// What the command line says of it, even if that is nothing: "".
 [[nodiscard]] std::optional<std::string> said(const CLI::Option* option);
+
+/// All of standard input, as the body of a job; `what` is for messages.
+[[nodiscard]] std::string read_input(const char* what);
+
+/// A job, with whatever bytes its body has: as they are, with its id on standard error; or as one
+/// line of JSON.
+void print_job(std::uint64_t id, const std::string& body, bool json);
+/// The bytes, and a line feed if they do not end with one.
+void print_bytes(const std::string& bytes);
 
 // The server.
 
@@ -76,11 +94,17 @@ struct Target {
   [[nodiscard]] Span patience() const;
 };
 
-/// Adds the subcommand, with --server and --patience.
+/// Adds the subcommand, with --server and the like.
 CLI::App* add_client_verb(CLI::App& program, const char* name, const char* description,
-                          Target& target, const Connecting& of_program);
+                          Target& target, const Connecting& of_program,
+                          Speaks speaks = Speaks::kBeanstalk);
 
 [[nodiscard]] server::Endpoint address_of(const Target& target);
+/// Of its HTTP API.
+[[nodiscard]] server::Endpoint http_address_of(const Target& target);
+/// What is said by --token-file or a variable; empty: nothing.
+[[nodiscard]] std::string token_of(const Target& target);
+/// Connects, and logs in if there is a token.
 [[nodiscard]] server::BeanstalkClient connect(const Target& target);
 
 using Answer = server::BeanstalkClient::Answer;

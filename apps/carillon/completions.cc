@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@ struct Argument {
   std::string type;
   Value value = Value::kNone;
   std::vector<std::string> words;
+  bool repeats = false;  ///< Of a positional one: takes all that follows.
 };
 
 struct Verb {
@@ -60,6 +62,7 @@ Argument argument_of(const CLI::App& verb, const CLI::Option& option, const Word
   argument.words = words_in(type);
   if (argument.words.empty()) argument.words = words_of(verb, option);
   argument.value = Value::kAny;
+  argument.repeats = option.get_items_expected_max() > 1;
   if (!argument.words.empty()) {
     argument.value = Value::kWord;
   } else if (argument.type == "FILE") {
@@ -77,19 +80,26 @@ Verb verb_of(const CLI::App& app, const WordsOf& words_of, bool is_program = fal
     verb.arguments.push_back(argument_of(app, *option, words_of));
   }
   if (is_program) return verb;
-  // Of a verb that has verbs: their names, and what any of them takes.
+  // Of a verb that has verbs: their names, what any of them takes, and anything.
   Argument names;
+  std::set<std::string> known = {"--help"};
   for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.words.push_back(inner->get_name());
     for (const CLI::Option* option : inner->get_options()) {
-      if (option->get_single_name() == "help") continue;
-      verb.arguments.push_back(argument_of(*inner, *option, words_of));
+      Argument argument = argument_of(*inner, *option, words_of);
+      if (argument.flags.empty() || !known.insert(argument.flags.front()).second) continue;
+      verb.arguments.push_back(std::move(argument));
     }
   }
   if (names.words.empty()) return verb;
   names.type = "verb";
   names.value = Value::kWord;
   verb.arguments.push_back(std::move(names));
+  Argument rest;
+  rest.type = "argument";
+  rest.value = Value::kAny;
+  rest.repeats = true;
+  verb.arguments.push_back(std::move(rest));
   return verb;
 }
 
@@ -167,10 +177,12 @@ std::string zsh_value(const Argument& argument) {
 }
 
 void add_zsh_arguments(std::string& out, const Verb& verb, std::string_view indent) {
+  int place = 0;
   for (const Argument& argument : verb.arguments) {
     const std::string value = zsh_value(argument);
     if (argument.flags.empty()) {
-      out += fmt::format("{}{} \\\n", indent, in_quotes("*" + value));
+      const std::string where = argument.repeats ? "*" : std::to_string(++place);
+      out += fmt::format("{}{} \\\n", indent, in_quotes(where + value));
       continue;
     }
     for (const std::string& flag : argument.flags) {

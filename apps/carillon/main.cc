@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/carillon/json.h"
 #include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/server/server.h"
@@ -48,7 +49,11 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", version, "Print the version and end");
   const carillon::app::Connecting connecting = carillon::app::add_connecting(program);
   carillon::app::add_serve(program, status, connecting);
+  carillon::app::add_put(program, status, connecting);
+  carillon::app::add_reserve(program, status, connecting);
+  carillon::app::add_answer_verbs(program, status, connecting);
   carillon::app::add_client_verbs(program, status, connecting);
+  carillon::app::add_job_verbs(program, status, connecting);
   carillon::app::add_tube_verbs(program, status, connecting);
   carillon::app::add_top(program, status, connecting);
   carillon::app::add_bench(program, status, connecting);
@@ -57,8 +62,13 @@ int run(int argc, char** argv) {
   carillon::app::add_plan(program, status, connecting);
   carillon::app::add_schedule(program, status, connecting);
   carillon::app::add_completions(program);
-  program.add_subcommand("version", "Print the version")->callback([&version] {
-    fmt::print("{}\n", version);
+  CLI::App* version_verb = program.add_subcommand("version", "Print the version");
+  bool version_json = false;
+  version_verb->add_flag("--json", version_json, "Print one line of JSON: version");
+  version_verb->callback([&] {
+    const std::string number(carillon::server::version());
+    fmt::print("{}\n",
+               version_json ? carillon::app::JsonLine().text("version", number).str() : version);
   });
   try {
     program.parse(argc, argv);

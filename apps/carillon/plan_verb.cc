@@ -7,12 +7,14 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "apps/carillon/json.h"
 #include "apps/carillon/option_values.h"
 #include "apps/carillon/output.h"
 #include "apps/carillon/verbs.h"
@@ -27,6 +29,7 @@ struct PlanOptions {
   std::string tick = "1ms";
   std::string pending;
   std::string slack = "0%";
+  bool json = false;
 };
 
 Result<PlanRequest> read(const PlanOptions& options) {
@@ -221,12 +224,47 @@ void print(const WheelPlan& plan) {
   }
 }
 
+std::int64_t ms_of(Span span) { return std::chrono::ceil<std::chrono::milliseconds>(span).count(); }
+
+std::string json_of(const WheelPlan& plan) {
+  const PlanRequest& request = plan.request;
+  std::vector<std::string> choices;
+  for (const PlanChoice& choice : plan.choices) {
+    choices.push_back(JsonLine()
+                          .text("kind", to_string(choice.kind))
+                          .number("levels", choice.levels)
+                          .number("slots", choice.slots)
+                          .number("late_by_ms", ms_of(choice.late_by))
+                          .real("finest_slot", choice.finest_slot)
+                          .real("coarsest_slot", choice.coarsest_slot)
+                          .real("cascades", choice.cascades)
+                          .number("cascades_most", choice.cascades_most)
+                          .number("rounds", choice.rounds)
+                          .number("bytes", choice.bytes(request.pending))
+                          .text("why", why(plan, choice))
+                          .str());
+  }
+  return JsonLine()
+      .number("max_delay_ms", ms_of(request.max_delay))
+      .number("pending", request.pending)
+      .number("tick_ms", ms_of(request.tick))
+      .real("slack_percent", request.slack * 100)
+      .text("best", to_string(plan.best))
+      .text("because", because(plan))
+      .list("choices", choices)
+      .str();
+}
+
 Result<void> run(const PlanOptions& options) {
   Result<PlanRequest> request = read(options);
   if (!request) return std::move(request).error();
   Result<WheelPlan> plan = plan_wheel(*request);
   if (!plan) return std::move(plan).error();
-  print(*plan);
+  if (options.json) {
+    fmt::print("{}\n", json_of(*plan));
+  } else {
+    print(*plan);
+  }
   return {};
 }
 
@@ -249,9 +287,10 @@ void add_plan(CLI::App& program, int& status, const Connecting& connecting) {
                    "What it may be late beyond that, as a part of its delay; 6.4% for coarse")
       ->capture_default_str()
       ->type_name("PERCENT");
+  verb->add_flag("--json", options->json, "Print one line of JSON: the wheels, and which to take");
   verb->callback([options, &status, &connecting] {
-    if (connecting.server->count() + connecting.patience->count() > 0) {
-      print_error("carillon plan: --server and --patience are for the other verbs");
+    if (connecting.said()) {
+      print_long_error(fmt::format("carillon plan: {}", kForOtherVerbs));
       status = kUsage;
       return;
     }

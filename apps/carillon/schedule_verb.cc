@@ -14,28 +14,15 @@
 #include "apps/carillon/json.h"
 #include "apps/carillon/option_values.h"
 #include "apps/carillon/output.h"
+#include "apps/carillon/schedule.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/base/clock.h"
 #include "carillon/calendar/recurrence.h"
 #include "carillon/calendar/rfc3339.h"
 
 namespace carillon::app {
-namespace {
 
-constexpr std::uint64_t kMostTimes = 10'000;
-
-struct NextOptions {
-  std::vector<std::string> words;
-  std::string time_zone;
-  std::string count = "5";
-  std::string after;
-  bool json = false;
-};
-
-Result<calendar::Recurrence> recurrence_of(const std::vector<std::string>& words,
-                                           const std::string& time_zone) {
-  std::string spec;
-  for (const std::string& word : words) spec += (spec.empty() ? "" : " ") + word;
+Result<calendar::Recurrence> recurrence_of(const std::string& spec, const std::string& time_zone) {
   if (time_zone.empty()) return calendar::Recurrence::parse(spec);
   if (spec.starts_with("every ") || spec.starts_with("@every ")) {
     return Error{
@@ -48,9 +35,23 @@ Result<calendar::Recurrence> recurrence_of(const std::vector<std::string>& words
   return calendar::Recurrence::cron(spec, time_zone);
 }
 
+namespace {
+
+constexpr std::uint64_t kMostTimes = 10'000;
+
+struct NextOptions {
+  std::vector<std::string> words;
+  std::string time_zone;
+  std::string count = "5";
+  std::string after;
+  bool json = false;
+};
+
 /// Prints the times to come; an error if the options are wrong.
 Result<void> print_next(const NextOptions& options) {
-  Result<calendar::Recurrence> recurrence = recurrence_of(options.words, options.time_zone);
+  std::string spec;
+  for (const std::string& word : options.words) spec += (spec.empty() ? "" : " ") + word;
+  Result<calendar::Recurrence> recurrence = recurrence_of(spec, options.time_zone);
   if (!recurrence) return std::move(recurrence).error();
   const auto count = count_option("--count", options.count, 1, kMostTimes);
   if (!count) return Error(count.error());
@@ -106,8 +107,8 @@ void add_next(CLI::App& schedule, int& status, const Connecting& connecting) {
       ->type_name("TIME");
   verb->add_flag("--json", options->json, "Print an object instead of lines");
   verb->callback([options, &status, &connecting] {
-    if (connecting.server->count() + connecting.patience->count() > 0) {
-      print_error("carillon schedule next: --server and --patience are for the other verbs");
+    if (connecting.said()) {
+      print_long_error(fmt::format("carillon schedule next: {}", kForOtherVerbs));
       status = kUsage;
       return;
     }
@@ -124,6 +125,7 @@ void add_schedule(CLI::App& program, int& status, const Connecting& connecting) 
   CLI::App* verb = program.add_subcommand("schedule", "Recurring jobs");
   verb->require_subcommand(1);
   add_next(*verb, status, connecting);
+  add_schedule_server_verbs(*verb, status, connecting);
 }
 
 }  // namespace carillon::app

@@ -188,8 +188,8 @@ void add_serve(CLI::App& program, int& status, const Connecting& connecting) {
   verb->add_flag("--print-config", line->print_config,
                  "Print the options as they would be used, as a file for --config, and end.");
   verb->callback([line, &status, &connecting] {
-    if (connecting.server->count() + connecting.patience->count() > 0) {
-      print_error("carillon serve: --server and --patience are for the other verbs; see --listen");
+    if (connecting.said()) {
+      print_long_error(fmt::format("carillon serve: {}; see --listen", kForOtherVerbs));
       status = kUsage;
       return;
     }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/carillon/json.h"
 #include "apps/carillon/option_values.h"
 #include "apps/carillon/output.h"
 #include "apps/carillon/trace.h"
@@ -65,6 +68,7 @@ struct TraceOptions {
   std::string step;
   std::string pause = "250ms";
   bool play = false;
+  bool json = false;
 };
 
 struct Traced {
@@ -235,11 +239,54 @@ class Show {
   bool first_ = true;
 };
 
+/// What happens, a line of JSON each.
+void print_events(Trace& trace, Span tick) {
+  const auto ms = [tick](Tick at) {
+    return std::chrono::ceil<std::chrono::milliseconds>(tick * static_cast<std::int64_t>(at))
+        .count();
+  };
+  const auto line = [&](std::string_view event, const Trace::Timer& timer) {
+    JsonLine json;
+    json.number("at_ms", ms(trace.now())).text("event", event);
+    json.text("timer", std::string(1, timer.name));
+    return json;
+  };
+  for (const Trace::Timer& timer : trace.timers()) {
+    JsonLine json = line("scheduled", timer);
+    json.number("deadline_ms", ms(timer.deadline)).number("due_ms", ms(timer.due));
+    if (timer.place) {
+      json.number("level", timer.place->level).number("slot", timer.place->slot);
+      json.number("rounds", timer.place->rounds);
+    }
+    fmt::print("{}\n", json.str());
+  }
+  while (const std::optional<Tick> next = trace.next_event()) {
+    for (const Trace::Event& event : trace.advance(*next)) {
+      const bool fires = event.kind == Trace::Event::Kind::kFires;
+      JsonLine json = line(fires                                         ? "fires"
+                           : event.kind == Trace::Event::Kind::kCascades ? "cascades"
+                                                                         : "passes",
+                           trace.timers()[event.timer]);
+      json.number("from_level", event.from.level).number("from_slot", event.from.slot);
+      if (!fires) {
+        json.number("level", event.to.level).number("slot", event.to.slot);
+        json.number("rounds", event.to.rounds);
+      }
+      fmt::print("{}\n", json.str());
+    }
+    if (std::ferror(stdout) != 0) return;  // Nobody is looking.
+  }
+}
+
 Result<void> run(const TraceOptions& options) {
   Result<Traced> traced = read(options);
   if (!traced) return std::move(traced).error();
   Result<Trace> trace = Trace::create(traced->setup);
   if (!trace) return std::move(trace).error();
+  if (options.json) {
+    print_events(*trace, traced->setup.tick);
+    return {};
+  }
   if (options.play && isatty(STDOUT_FILENO) == 0) {
     return wrong("--play: standard output is not a terminal");
   }
@@ -288,13 +335,16 @@ void add_trace(CLI::App& program, int& status, const Connecting& connecting) {
   verb->add_option("--step", options->step,
                    "Draw at least this often [each of up to 40 ticks, else when something happens]")
       ->type_name("TIME");
-  verb->add_flag("--play", options->play, "Let it run, one picture over the other, on a terminal");
+  CLI::Option* play = verb->add_flag("--play", options->play,
+                                     "Let it run, one picture over the other, on a terminal");
+  verb->add_flag("--json", options->json, "No pictures, but a line of JSON for all that happens")
+      ->excludes(play);
   verb->add_option("--pause", options->pause, "How long each picture of --play stands")
       ->capture_default_str()
       ->type_name("TIME");
   verb->callback([options, &status, &connecting] {
-    if (connecting.server->count() + connecting.patience->count() > 0) {
-      print_error("carillon trace: --server and --patience are for the other verbs");
+    if (connecting.said()) {
+      print_long_error(fmt::format("carillon trace: {}", kForOtherVerbs));
       status = kUsage;
       return;
     }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,9 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "apps/carillon/api.h"
 #include "apps/carillon/client.h"
 #include "apps/carillon/json.h"
 #include "apps/carillon/tubes.h"
+#include "carillon/server/http_client.h"
 
 namespace carillon::app {
 
@@ -81,15 +84,28 @@ std::vector<TubeLine> read_tubes(BeanstalkClient& client, std::size_t most,
 
 namespace {
 
+/// "1500ms" as "1s": what a column has room for.
+std::string short_time(const JsonView& ms) {
+  if (!ms.exists()) return "-";
+  const std::int64_t seconds = ms.number() / 1'000;
+  if (seconds < 120) return fmt::format("{}s", seconds);
+  if (seconds < 120 * 60) return fmt::format("{}m", seconds / 60);
+  return seconds < 48 * 3'600 ? fmt::format("{}h", seconds / 3'600)
+                              : fmt::format("{}d", seconds / 86'400);
+}
+
 struct List {
   Target target;
+  std::string prefix;
+  bool long_form = false;
   bool json = false;
 
   void run() const {
+    if (long_form) return list_by_http();
     BeanstalkClient client = connect(target);
     std::uint64_t none = 0;
-    const std::vector<TubeLine> tubes =
-        read_tubes(client, std::numeric_limits<std::size_t>::max(), none);
+    std::vector<TubeLine> tubes = read_tubes(client, std::numeric_limits<std::size_t>::max(), none);
+    std::erase_if(tubes, [&](const TubeLine& tube) { return !tube.name.starts_with(prefix); });
     if (json) {
       std::vector<std::string> items;
       for (const TubeLine& tube : tubes) {
@@ -115,6 +131,56 @@ struct List {
           tube.reserved, tube.buried, tube.watching, tube.waiting, tube.name,
           tube.pause_left_s > 0 ? fmt::format(" (paused, {} s left)", tube.pause_left_s) : "");
     }
+  }
+
+ private:
+  void list_by_http() const {
+    const Api api(target);
+    std::vector<std::string> items;
+    std::string after;
+    if (!prefix.empty()) check_tube(prefix);
+    do {
+      std::string path = "/api/v1/tubes?limit=1000";
+      if (!prefix.empty()) path += "&prefix=" + server::url_encoded(prefix);
+      if (!after.empty()) path += "&after=" + server::url_encoded(after);
+      const ApiAnswer page = api.ask("GET", path);
+      for (const JsonView& tube : page.json["tubes"].items()) {
+        if (json) {
+          items.push_back(json_of(tube));
+          continue;
+        }
+        if (items.empty()) {
+          fmt::print("{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "ready", "delayed", "reserved",
+                     "buried", "oldest", "next due", "tube");
+        }
+        items.emplace_back();
+        const JsonView jobs = tube["jobs"];
+        const bool has_ready = jobs["ready"].number() > 0;
+        fmt::print("{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", jobs["ready"].text(),
+                   jobs["delayed"].text(), jobs["reserved"].text(), jobs["buried"].text(),
+                   short_time(has_ready ? tube["oldest_ready_age_ms"] : JsonView()),
+                   short_time(tube["next_due_in_ms"]), tube["name"].text());
+      }
+      after = page.json["next"].text();
+    } while (!after.empty());
+    if (json) fmt::print("{}\n", JsonLine().list("tubes", items).str());
+  }
+
+  static std::string json_of(const JsonView& tube) {
+    const JsonView jobs = tube["jobs"];
+    return JsonLine()
+        .text("tube", tube["name"].text())
+        .raw("ready", jobs["ready"].json())
+        .raw("delayed", jobs["delayed"].json())
+        .raw("reserved", jobs["reserved"].json())
+        .raw("buried", jobs["buried"].json())
+        .raw("watching", tube["watching"].json())
+        .raw("waiting", tube["waiting"].json())
+        .number("pause_left_s", (tube["pause_left_ms"].number() + 999) / 1'000)
+        .raw("total_jobs", tube["total_jobs"].json())
+        .raw("oldest_ready_age_ms", tube["oldest_ready_age_ms"].json())
+        .raw("next_due_in_ms", tube["next_due_in_ms"].json())
+        .str();
   }
 };
 
@@ -234,7 +300,10 @@ struct Pause {
 void add_ls(CLI::App& program, int& status, const Connecting& connecting) {
   auto verb = std::make_shared<List>();
   CLI::App* app = add_client_verb(program, "ls", "List the tubes and what is in them", verb->target,
-                                  connecting);
+                                  connecting, Speaks::kBoth);
+  app->add_option("--prefix", verb->prefix, "Only those whose name begins so");
+  app->add_flag("-l,--long", verb->long_form,
+                "Over HTTP: also how old the oldest ready job is, and when the next is due");
   app->add_flag("--json", verb->json, "Print one line of JSON: tubes");
   on_call(app, verb, status);
 }

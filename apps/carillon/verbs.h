@@ -22,16 +22,34 @@ enum ExitStatus : int {
 /// The options of the client verbs that may also stand before the verb.
 struct Connecting {
   const CLI::Option* server = nullptr;
+  const CLI::Option* http = nullptr;  ///< Null: of a verb that does not speak it.
+  const CLI::Option* token_file = nullptr;
   const CLI::Option* patience = nullptr;
+
+  /// Whether the command line says any of them.
+  [[nodiscard]] bool said() const;
 };
 
-/// Adds the two to `app`: the program, or a verb.
-Connecting add_connecting(CLI::App& app);
+/// What those that need no server say then.
+inline constexpr const char* kForOtherVerbs =
+    "--server and --patience, --http and --token-file are for the other verbs";
+
+/// What a verb speaks to the server.
+enum class Speaks { kBeanstalk, kHttp, kBoth };
+
+/// Adds them to `app`: the program, or a verb.
+Connecting add_connecting(CLI::App& app, Speaks speaks = Speaks::kBoth);
 
 // `connecting`, that of the program, must outlive the parsing.
 void add_serve(CLI::App& program, int& status, const Connecting& connecting);
-/// put, reserve, delete, peek.
+void add_put(CLI::App& program, int& status, const Connecting& connecting);
+void add_reserve(CLI::App& program, int& status, const Connecting& connecting);
+/// delete, peek.
 void add_client_verbs(CLI::App& program, int& status, const Connecting& connecting);
+/// ack, release, bury, touch: for a receipt.
+void add_answer_verbs(CLI::App& program, int& status, const Connecting& connecting);
+/// show, change, cancel, search, clear.
+void add_job_verbs(CLI::App& program, int& status, const Connecting& connecting);
 /// ls, stats, kick, pause, resume.
 void add_tube_verbs(CLI::App& program, int& status, const Connecting& connecting);
 void add_top(CLI::App& program, int& status, const Connecting& connecting);
@@ -41,7 +59,7 @@ void add_folder_verbs(CLI::App& program, int& status);
 /// Neither needs a server.
 void add_trace(CLI::App& program, int& status, const Connecting& connecting);
 void add_plan(CLI::App& program, int& status, const Connecting& connecting);
-/// schedule next, which does not need one either.
+/// schedule next, which does not need one either, and those that do: set, ls, show, rm, run.
 void add_schedule(CLI::App& program, int& status, const Connecting& connecting);
 
 /// completions: of all verbs of `program`, which must outlive the parsing.
