@@ -102,7 +102,8 @@ class Server::Impl final : private ConnectionOwner {
   Result<void> open_listeners();
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
   Result<void> load_tls();
-  Result<void> load_logins();
+  [[nodiscard]] Result<std::optional<HttpTokens>> read_logins() const;
+  void set_logins(std::optional<HttpTokens> logins);
   Result<void> open_http();
   [[nodiscard]] bool webhooks_are_idle() const { return !webhooks_ || (*webhooks_)->idle(); }
   [[nodiscard]] std::size_t connection_count() const noexcept {
@@ -260,7 +261,9 @@ void Server::Impl::apply_limits() {
 
 Result<void> Server::Impl::open_listeners() {
   if (Result<void> loaded = load_tls(); !loaded) return loaded;
-  if (Result<void> loaded = load_logins(); !loaded) return loaded;
+  Result<std::optional<HttpTokens>> logins = read_logins();
+  if (!logins) return std::move(logins).error();
+  set_logins(std::move(*logins));
   Result<void> opened = listen(options_.listen, false);
   if (opened) opened = listen(options_.listen_tls, true);
   return opened ? opened : std::move(opened).error().prefixed("listen");
@@ -289,17 +292,18 @@ Result<void> Server::Impl::load_tls() {
   return {};
 }
 
-/// Of beanstalk's clients. Those that are connected and may do nothing any more are closed.
-Result<void> Server::Impl::load_logins() {
-  std::optional<HttpTokens> logins;
-  if (!options_.login_tokens.empty()) {
-    Result<HttpTokens> loaded = HttpTokens::load(options_.login_tokens);
-    if (!loaded) return std::move(loaded).error().prefixed("login-tokens");
-    logins = std::move(*loaded);
-  }
+/// Of beanstalk's clients. Nothing: they need none.
+Result<std::optional<HttpTokens>> Server::Impl::read_logins() const {
+  if (options_.login_tokens.empty()) return std::optional<HttpTokens>();
+  Result<HttpTokens> loaded = HttpTokens::load(options_.login_tokens);
+  if (!loaded) return std::move(loaded).error().prefixed("login-tokens");
+  return std::optional<HttpTokens>(std::move(*loaded));
+}
+
+/// Those that are connected and may do nothing any more are closed.
+void Server::Impl::set_logins(std::optional<HttpTokens> logins) {
   context_->logins = std::move(logins);
   connections_.for_each([](Connection& connection) { connection.check_login(); });
-  return {};
 }
 
 Result<void> Server::Impl::open_http() {
@@ -515,10 +519,12 @@ void Server::Impl::enter_drain_mode() {
 
 /// What lies in files beside the configuration.
 void Server::Impl::reload_http() {
-  Result<void> reloaded = load_tls();
-  if (reloaded) reloaded = load_logins();
+  Result<std::optional<HttpTokens>> logins = read_logins();
+  Result<void> reloaded = logins ? load_tls() : Result<void>(std::move(logins).error());
   if (reloaded && http_ != nullptr) reloaded = http_->reload();
-  if (!reloaded) {
+  if (reloaded) {
+    set_logins(std::move(*logins));
+  } else {
     log_(LogLevel::kError, "reload_failed",
          "the tokens and the certificate are left as they are: " + reloaded.error().message);
   }

@@ -152,6 +152,21 @@ class Login(unittest.TestCase):
         with self.client() as client:
             client.says(b"login " + TOKENS["admin"].encode() + b"\r\n", b"LOGGED_IN admin\r\n")
 
+    def test_either_all_files_are_read_again_or_none(self):
+        logins, http = (os.path.join(self.folder.name, name) for name in ("logins", "http"))
+        for path in [logins, http]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(line("admin", "before"))
+        with Server(BINARY, "--login-tokens", logins, "--http-tokens", http) as server:
+            for path, text in [(logins, line("admin", "after")), (http, "nonsense\n")]:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for_log("http-tokens: " + http + ":1")
+            with Client(server.beanstalk_port) as client:
+                client.says(b"login after\r\nlogin before\r\n",
+                            b"LOGIN_FAILED\r\nLOGGED_IN admin\r\n")
+
     def test_a_server_without_such_a_file_does_not_start(self):
         done = subprocess.run([BINARY, "serve", "--memory", "--listen", f"{HOST}:0",
                                "--http-listen", "none", "--login-tokens", self.tokens + ".none"],
