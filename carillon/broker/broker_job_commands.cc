@@ -60,20 +60,19 @@ void Broker::State::change(const Command& command, Session& s) {
   change_near(command, *job);
 }
 
-/// When the job of a change is due, and what it counts as its delay.
-Broker::State::NewTime Broker::State::new_time(const Command& command) const {
+/// When the job of a change is due, and what it counts as its delay: from its put on, as that of a
+/// job that was never changed, so that the two together always say when it was due.
+Broker::State::NewTime Broker::State::new_time(const Command& command,
+                                               std::int64_t created_ms) const {
   NewTime time;
   if (const auto due_at = new_date(command)) {
     time.due_ms = due_on_timeline(*due_at);
     time.has_come = date_has_come(*due_at);
-    if (!time.has_come) time.delay_ms = std::max<std::int64_t>(1, time.due_ms - now_ms_);
   } else {
     time.due_ms = due_after(std::max(Span::zero(), command.delay));
     time.has_come = command.delay <= Span::zero();
-    if (!time.has_come) {
-      time.delay_ms = std::chrono::duration_cast<std::chrono::milliseconds>(command.delay).count();
-    }
   }
+  time.delay_ms = std::max<std::int64_t>(0, (time.has_come ? now_ms_ : time.due_ms) - created_ms);
   return time;
 }
 
@@ -81,7 +80,7 @@ void Broker::State::change_near(const Command& command, Job& job) {
   const bool timed = command.sets_delay || new_date(command);
   std::uint64_t bury_order = 0;
   if (timed) {
-    const NewTime time = new_time(command);
+    const NewTime time = new_time(command, job.created_ms.get());
     leave(job);
     if (command.sets_priority) job.priority = command.priority;
     job.delay_ms.set(time.delay_ms);
@@ -116,7 +115,7 @@ void Broker::State::change_far(const Command& command, const StoredJob& stored, 
   JobRecord record = stored.record;
   bool far = true;
   if (timed) {
-    const NewTime time = new_time(command);
+    const NewTime time = new_time(command, record.created_ms);
     far = !time.has_come && time.due_ms - now_ms_ > horizon_ms_;
     record.due_ms = time.due_ms;
     record.delay_ms = time.delay_ms;

@@ -43,7 +43,8 @@ struct JobRecord {
   std::uint32_t body_size = 0;
   std::int64_t due_ms = 0;    ///< When it becomes ready; meaningful while kDelayed.
   std::int64_t ttr_ms = 0;    ///< Length of a reservation.
-  std::int64_t delay_ms = 0;  ///< As last asked for by put or release.
+  std::int64_t delay_ms = 0;  ///< As last asked for by put or release; of a changed job from
+                              ///< created_ms to the time it got.
   std::int64_t created_ms = 0;
   std::uint64_t bury_order = 0;  ///< Buried jobs of a tube are kicked in this order.
   JobHistory history;

@@ -286,7 +286,7 @@ class Broker::State {
   void change(const Command& command, Session& session);
   void change_far(const Command& command, const StoredJob& stored, Tube& tube);
   void change_near(const Command& command, Job& job);
-  [[nodiscard]] NewTime new_time(const Command& command) const;
+  [[nodiscard]] NewTime new_time(const Command& command, std::int64_t created_ms) const;
   void hand_over(const Command& command, Session& session);
   [[nodiscard]] JobView job_view(const Job& job) const;
   [[nodiscard]] JobView far_job_view(const JobRecord& record, const Tube& tube) const;

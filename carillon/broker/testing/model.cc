@@ -110,13 +110,8 @@ void Model::change(SessionId session, const Command& c, ModelJob& job) {
     const bool waits = due_at ? !has_come(*due_at) : c.delay > Span::zero();
     delay(job, due_at ? on_timeline(*due_at) : after(c.delay));
     job.extras.due_at_ms = due_at;
-    job.delay_ms = 0;
-    if (waits) {
-      job.delay_ms =
-          due_at ? std::max<std::int64_t>(1, job.deadline_ms - now_ms()) : whole_ms(c.delay);
-    } else {
-      job.state = JobState::kReady;
-    }
+    job.delay_ms = std::max<std::int64_t>(0, (waits ? job.deadline_ms : now_ms()) - job.created_ms);
+    if (!waits) job.state = JobState::kReady;
   } else if (c.sets_priority && job.state == JobState::kBuried) {
     job.bury_order = ++buries_;
   }

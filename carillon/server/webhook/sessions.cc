@@ -198,8 +198,10 @@ void WebhookSessions::on_reserved(Session& session, Reply reply) {
     session.priority = detail->stats.priority;
     job.attempt = detail->attempt;
     job.ttr = std::chrono::milliseconds(detail->stats.ttr_ms);
-    // What a release made of the delay tells nothing of the first due time.
-    if (job.attempt <= 1) job.due_at_ms = detail->created_at_ms + detail->stats.delay_ms;
+    // Not if a release has replaced the delay, or a kick has ended it.
+    if (job.attempt <= 1 && detail->stats.history.kicks == 0) {
+      job.due_at_ms = detail->created_at_ms + detail->stats.delay_ms;
+    }
     if (detail->extras) {
       const broker::JobExtras& extras = *detail->extras;
       job.key = extras.key;

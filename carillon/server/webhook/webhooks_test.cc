@@ -283,6 +283,56 @@ TEST_P(WebhooksTest, AJobIsPostedWhenItIsDueAndNotBefore) {
   EXPECT_EQ(process()->state_of("t")->delivered, 1U);
 }
 
+/// What is shown as due is when it was due, however it came to be due then.
+TEST_P(WebhooksTest, TheDueTimeOfAChangedJobIsThatOfTheChange) {
+  struct Way {
+    Span delay;                               // Of the put.
+    std::optional<Span> new_delay;            // Set 4 s later ...
+    std::optional<std::int64_t> new_date_ms;  // ... or this, after the put.
+    bool kicked = false;                      // Or that.
+    std::optional<std::int64_t> due_ms;       // After the put; nothing: nobody knows.
+  };
+  const Way ways[] = {
+      {10s, 20s, {}, false, 24'000},    {10s, 1s, {}, false, 5'000},
+      {10s, 0s, {}, false, 4'000},      {0s, 20s, {}, false, 24'000},
+      {1h, 2h, {}, false, 7'204'000},   {1h, 3s, {}, false, 7'000},
+      {1h, 0s, {}, false, 4'000},       {10s, 1h, {}, false, 3'604'000},
+      {10s, {}, 30'000, false, 30'000}, {1h, {}, 1'000, false, 1'000},
+      {10s, {}, {}, true, {}},          {1h, {}, {}, true, {}},
+      {10s, {}, {}, false, 10'000},     {2h, {}, {}, false, 7'200'000},
+  };
+  int number = 0;
+  for (const bool restarted : {false, true}) {
+    for (const Way& way : ways) {
+      const std::string tube = "t" + std::to_string(number++);
+      const std::int64_t put_ms = floor_ms(calendar_.now());
+      const broker::JobId id = process().put(tube, way.delay);
+      process().advance(4s);
+      Command change;
+      change.verb = way.kicked ? Verb::kKickJob : Verb::kChange;
+      change.id = id;
+      change.sets_delay = way.new_delay.has_value();
+      change.delay = way.new_delay.value_or(Span{});
+      if (way.new_date_ms) {
+        auto options = std::make_shared<broker::CommandOptions>();
+        options->due_at_ms = put_ms + *way.new_date_ms;
+        change.options = std::move(options);
+      }
+      if (way.kicked || way.new_delay || way.new_date_ms) {
+        const Answer answer = process().ask(std::move(change)).answer;
+        ASSERT_TRUE(answer == Answer::kChanged || answer == Answer::kJobKicked) << number;
+      }
+      if (restarted) kill_and_restart();
+      process().set_hook(tube, settings());
+      process().advance(way.due_ms ? std::chrono::milliseconds(*way.due_ms) : 0ms);
+      ASSERT_EQ(endpoint_.posts.size(), 1U) << number;
+      const std::optional<std::int64_t> due_ms = first().due_at_ms;
+      EXPECT_EQ(due_ms ? std::optional(*due_ms - put_ms) : due_ms, way.due_ms) << number;
+      process().answer(200);
+    }
+  }
+}
+
 TEST_P(WebhooksTest, WhatBelongsToAJobIsPostedWithIt) {
   process().set_hook("t", settings());
   auto extras = std::make_shared<broker::JobExtras>();
