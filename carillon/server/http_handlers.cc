@@ -90,6 +90,12 @@ std::optional<Problem> failure_of(const broker::Reply& reply) {
   }
 }
 
+Problem is_draining() {
+  Problem problem{ProblemKind::kDraining, "it is being drained (SIGUSR1) or stopped"};
+  problem.retry_after_s = 5;
+  return problem;
+}
+
 Problem no_such_job() { return {ProblemKind::kNoSuchJob, "it is done, or never was"}; }
 
 }  // namespace carillon::server

@@ -73,5 +73,7 @@ void get_metrics(HttpExchange& exchange);
 /// room. Nothing if it is none of those.
 [[nodiscard]] std::optional<protocol::http::Problem> failure_of(const broker::Reply& reply);
 [[nodiscard]] protocol::http::Problem no_such_job();
+/// To whoever would put a job in drain mode.
+[[nodiscard]] protocol::http::Problem is_draining();
 
 }  // namespace carillon::server

@@ -30,12 +30,6 @@ using protocol::http::Value;
 /// Jobs of a batch that are put in one turn, so that a large one does not keep the others waiting.
 constexpr std::size_t kTurnPuts = 500;
 
-Problem draining() {
-  Problem problem{ProblemKind::kDraining, "it is being drained (SIGUSR1) or stopped"};
-  problem.retry_after_s = 5;
-  return problem;
-}
-
 Command put_command(PutRequest& request, std::string_view tube) {
   Command command;
   command.verb = broker::Verb::kPut;
@@ -226,7 +220,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
 void put_job(HttpExchange& exchange) {
   const std::optional<std::string_view> tube = exchange.tube_argument();
   if (!tube) return;
-  if (exchange.context().draining) return exchange.respond(draining());
+  if (exchange.context().draining) return exchange.respond(is_draining());
   const std::size_t max_job_size = exchange.context().limits.max_job_size;
   PutRequest request;
   std::optional<Problem> problem;
@@ -260,7 +254,7 @@ void put_job(HttpExchange& exchange) {
 void put_batch(HttpExchange& exchange) {
   const std::optional<std::string_view> tube = exchange.tube_argument();
   if (!tube || !exchange.expect_no_query()) return;
-  if (exchange.context().draining) return exchange.respond(draining());
+  if (exchange.context().draining) return exchange.respond(is_draining());
   auto batch = std::make_shared<Batch>(exchange, *tube);
   if (exchange.has_content_type("application/x-ndjson") ||
       exchange.has_content_type("application/jsonl")) {

@@ -222,6 +222,7 @@ void delete_schedule(HttpExchange& exchange) {
 void run_schedule(HttpExchange& exchange) {
   const std::optional<std::string_view> name = name_argument(exchange);
   if (!name || !exchange.expect_no_query()) return;
+  if (exchange.context().draining) return exchange.respond(is_draining());
   ask_of(exchange, Verb::kRunSchedule, *name, [&exchange](const Reply& reply) {
     if (reply.answer == Answer::kConflict) {
       return exchange.respond(Problem{ProblemKind::kJobReserved,

@@ -505,7 +505,7 @@ void PartitionHost::find_key(broker::TubeNumber tube, const std::string& key) {
   inside_store_call_ = false;
 }
 
-bool PartitionHost::accepts_puts() { return store_->accepts_puts(); }
+bool PartitionHost::accepts_puts() { return !holds_schedules_ && store_->accepts_puts(); }
 
 /// What the host counts belongs to the partition's statistics.
 void PartitionHost::add_own_counts(Reply& reply) const {

@@ -117,6 +117,8 @@ class PartitionHost final : private broker::Effects {
   /// Puts the exact ids and the time reached into the batch: for a clean stop. Then turn() until
   /// idle().
   void checkpoint();
+  /// Schedules put no more instances: their periods wait as for a full tube.
+  void hold_schedules() noexcept { holds_schedules_ = true; }
   /// Nothing to commit, nothing in flight, no reply held back.
   [[nodiscard]] bool idle() const;
   /// Whether there is room to make puts durable.
@@ -206,6 +208,7 @@ class PartitionHost final : private broker::Effects {
   // Counts recoveries: answers of the store that were asked for in an earlier one are void.
   std::uint64_t generation_ = 0;
   std::optional<Instant> recover_at_;
+  bool holds_schedules_ = false;
   // The calendar less the timeline, as the broker was told last, and when it was looked at.
   Span calendar_ahead_{};
   Instant calendar_seen_at_{};

@@ -14,7 +14,7 @@ namespace carillon::server {
 namespace {
 
 struct Message {
-  enum class Kind : std::uint8_t { kOpen, kClose, kEndWaiting, kCommand, kStop };
+  enum class Kind : std::uint8_t { kOpen, kClose, kEndWaiting, kCommand, kHoldSchedules, kStop };
   Kind kind = Kind::kCommand;
   broker::Command command;  // Of the others, only the session in its ticket.
   std::string tube;         // What command.tube refers to.
@@ -110,6 +110,7 @@ class PartitionThreads::Worker {
         message.command.tube = message.tube;
         host_.submit(std::move(message.command));
         return;
+      case Message::Kind::kHoldSchedules: host_.hold_schedules(); return;
       case Message::Kind::kStop:
         stopping_ = true;
         host_.checkpoint();
@@ -239,6 +240,15 @@ void PartitionThreads::end_turn() {
 bool PartitionThreads::accepts_work() const noexcept {
   return std::all_of(workers_.begin(), workers_.end(),
                      [](const auto& worker) { return worker->accepts_work(); });
+}
+
+void PartitionThreads::hold_schedules() {
+  for (const auto& worker : workers_) {
+    Message message;
+    message.kind = Message::Kind::kHoldSchedules;
+    worker->send(std::move(message));
+  }
+  events_.request_turn();
 }
 
 void PartitionThreads::begin_stop() {

@@ -46,6 +46,7 @@ class PartitionThreads final : public PartitionGroup {
 
   void end_turn() override;
   [[nodiscard]] bool accepts_work() const noexcept override;
+  void hold_schedules() override;
   void begin_stop() override;
   [[nodiscard]] bool stopped() const noexcept override;
   [[nodiscard]] Totals totals() const noexcept override;

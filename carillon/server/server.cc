@@ -513,8 +513,9 @@ void Server::Impl::on_signal(int signal) {
 void Server::Impl::enter_drain_mode() {
   if (std::exchange(context_->draining, true)) return;
   if (http_ != nullptr) http_->enter_drain_mode();
+  partitions_.group->hold_schedules();
   log_(LogLevel::kInfo, "drain_mode",
-       "drain mode: puts are answered DRAINING until the process ends");
+       "drain mode: until the process ends, puts are answered DRAINING and schedules put nothing");
 }
 
 /// What lies in files beside the configuration.
