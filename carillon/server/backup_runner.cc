@@ -53,20 +53,21 @@ Result<void> BackupRunner::start(std::string_view name, BackupDone done) {
   if (done_) return Error{ErrorCode::kLimitExceeded, "a backup is being made already"};
   done_ = std::move(done);
   if (thread_.joinable()) thread_.join();  // It has posted its result, and ended.
-  thread_ = std::jthread([this, path = folder_ + "/" + own_name](const std::stop_token& stop) {
-    Result<MadeBackup> result = Error{ErrorCode::kIo, ""};
-    std::error_code error;
-    std::filesystem::create_directory(folder_, error);
-    Result<store::BackupList> made = database_->back_up(path, stop);
-    if (made) {
-      result = MadeBackup{path, made->files.size(), made->bytes()};
-    } else {
-      result = std::move(made).error();
-    }
-    if (stop.stop_requested()) return;
-    auto shared = std::make_shared<Result<MadeBackup>>(std::move(result));
-    boost::asio::post(loop_, [this, shared] { finish(std::move(*shared)); });
-  });
+  thread_ = std::jthread(
+      [this, folder = folder_, path = folder_ + "/" + own_name](const std::stop_token& stop) {
+        Result<MadeBackup> result = Error{ErrorCode::kIo, ""};
+        std::error_code error;
+        std::filesystem::create_directory(folder, error);
+        Result<store::BackupList> made = database_->back_up(path, stop);
+        if (made) {
+          result = MadeBackup{path, made->files.size(), made->bytes()};
+        } else {
+          result = std::move(made).error();
+        }
+        if (stop.stop_requested()) return;
+        auto shared = std::make_shared<Result<MadeBackup>>(std::move(result));
+        boost::asio::post(loop_, [this, shared] { finish(std::move(*shared)); });
+      });
   return {};
 }
 

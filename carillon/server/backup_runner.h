@@ -39,6 +39,9 @@ class BackupRunner {
   /// there is no backup-folder, or nothing on disk.
   Result<void> start(std::string_view name, BackupDone done);
 
+  /// That of the next backup.
+  void set_folder(std::string folder) { folder_ = std::move(folder); }
+
   /// Whether `name` is one: 1 to 100 of A-Z a-z 0-9 . _ -, not a dot first.
   [[nodiscard]] static bool is_name(std::string_view name) noexcept;
 
@@ -47,7 +50,7 @@ class BackupRunner {
 
   boost::asio::io_context& loop_;
   store::RocksDatabase* const database_;
-  const std::string folder_;
+  std::string folder_;
   const Log log_;
   BackupDone done_;
   std::jthread thread_;

@@ -103,6 +103,7 @@ Result<void> HttpServer::reload() {
                options_.http_write_timeout};
   context_.limits = {options_.http_max_header,   options_.http_max_body, options_.http_max_bodies,
                      options_.http_max_requests, options_.max_job_size,  options_.max_unsent};
+  context_.metric_tubes.set_limit(options_.metrics_tubes);
   return {};
 }
 

@@ -190,20 +190,21 @@ constexpr Option kOptions[] = {
     of_disk(size(
         "min-free-space", &ServerOptions::min_free_space, 0, 1024 * kGiB,
         "With less free on the disk, puts are answered OUT_OF_MEMORY; everything else goes on")),
-    of_disk(text("backup-folder", &ServerOptions::backup_folder,
-                 "Folder in which backups are made on request; made if it does not exist. Without "
-                 "it none are made")),
+    live(of_disk(text(
+        "backup-folder", &ServerOptions::backup_folder,
+        "Folder in which backups are made on request; made if it does not exist. Without it none "
+        "are made"))),
     of_disk(flag("accept-loss", &ServerOptions::accept_loss,
                  "Open a folder even if jobs that were promised are missing from it")),
-    texts("webhook-allow", &ServerOptions::webhook_allow,
-          "Addresses that webhooks may connect to though they are not public: a block such as "
-          "10.20.0.0/16, or one address; may be repeated"),
-    count("webhook-connections", &ServerOptions::webhook_connections, 1, 100'000,
-          "Connections of all webhooks together"),
-    text("webhook-ca-file", &ServerOptions::webhook_ca_file,
-         "Certificates of authorities, PEM, for webhooks, instead of the system's"),
-    count("metrics-tubes", &ServerOptions::metrics_tubes, 0, 100'000,
-          "Tubes with series of their own in the metrics; the rest are summed"),
+    live(texts("webhook-allow", &ServerOptions::webhook_allow,
+               "Addresses that webhooks may connect to though they are not public: a block such as "
+               "10.20.0.0/16, or one address; may be repeated")),
+    live(count("webhook-connections", &ServerOptions::webhook_connections, 1, 100'000,
+               "Connections of all webhooks together")),
+    live(text("webhook-ca-file", &ServerOptions::webhook_ca_file,
+              "Certificates of authorities, PEM, for webhooks, instead of the system's")),
+    live(count("metrics-tubes", &ServerOptions::metrics_tubes, 0, 100'000,
+               "Tubes with series of their own in the metrics; the rest are summed")),
     live(duration(
         "drain-timeout", &ServerOptions::drain_timeout, 0, kHourMs,
         "On SIGTERM, the time to answer what has been received before the process ends anyway")),

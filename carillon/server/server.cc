@@ -120,7 +120,7 @@ class Server::Impl final : private ConnectionOwner {
   void wait_for_signals();
   void on_signal(int signal);
   void reload();
-  void reload_http();
+  void reload_files();
   void enter_drain_mode();
   void stop();
   void wait_for_drain(Span at_most);
@@ -519,7 +519,7 @@ void Server::Impl::enter_drain_mode() {
 }
 
 /// What lies in files beside the configuration.
-void Server::Impl::reload_http() {
+void Server::Impl::reload_files() {
   Result<std::optional<HttpTokens>> logins = read_logins();
   Result<void> reloaded = logins ? load_tls() : Result<void>(std::move(logins).error());
   if (reloaded && http_ != nullptr) reloaded = http_->reload();
@@ -529,11 +529,15 @@ void Server::Impl::reload_http() {
     log_(LogLevel::kError, "reload_failed",
          "the tokens and the certificate are left as they are: " + reloaded.error().message);
   }
+  if (Result<void> changed = webhooks_->change(options_); !changed) {
+    log_(LogLevel::kError, "reload_failed",
+         "the settings of webhooks are left as they are: " + changed.error().message);
+  }
 }
 
 void Server::Impl::reload() {
   if (!reload_.read) {
-    reload_http();
+    reload_files();
     log_(LogLevel::kInfo, "reload", "there is no configuration to read again");
     return;
   }
@@ -561,7 +565,8 @@ void Server::Impl::reload() {
          {{"option", option.name}, {"before", before}, {"after", after}});
   }
   apply_limits();
-  reload_http();
+  backups_->set_folder(options_.backup_folder);
+  reload_files();
   if (reload_.applied) reload_.applied(options_);
   request_turn();  // A limit that held somebody up may be higher now.
   log_(LogLevel::kInfo, "reload",

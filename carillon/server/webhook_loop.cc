@@ -46,6 +46,23 @@ WebhookLoop::WebhookLoop(boost::asio::io_context& loop, const ServerOptions& opt
   webhooks_ = std::make_unique<Webhooks>(std::move(surroundings));
 }
 
+Result<void> WebhookLoop::change(const ServerOptions& options) {
+  Result<std::vector<AddressBlock>> blocks = allowed_blocks(options);
+  if (!blocks) return std::move(blocks).error();
+  HttpPosterOptions changed = poster_options_;
+  changed.policy = AddressPolicy(std::move(*blocks));
+  changed.ca_file = options.webhook_ca_file;
+  changed.max_connections = options.webhook_connections;
+  if (WebhookPoster* poster = webhooks_->poster()) {
+    // It is what make_poster() has made.
+    Result<void> taken = static_cast<HttpPoster*>(poster)->change(changed);
+    if (!taken) return taken;
+  }
+  poster_options_ = std::move(changed);
+  webhooks_->set_max_connections(options.webhook_connections);
+  return {};
+}
+
 Result<std::unique_ptr<WebhookPoster>> WebhookLoop::make_poster(
     HttpPoster::OnOutcome on_outcome) const {
   Result<std::unique_ptr<HttpPoster>> poster =

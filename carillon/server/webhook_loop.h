@@ -36,6 +36,9 @@ class WebhookLoop {
 
   /// Looks for the tubes that have a webhook, and serves those from now on.
   void start() { webhooks_->load(); }
+  /// Takes over those of the options that may change while the server runs, and reads the file of
+  /// authorities again. Errors: what cannot be read or made out; then nothing changes.
+  Result<void> change(const ServerOptions& options);
   /// In each turn of the server, outside of calls into the partitions.
   void turn();
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -77,6 +78,11 @@ class MetricTubes {
  public:
   explicit MetricTubes(std::size_t limit) : limit_(limit) {}
 
+  /// Those chosen beyond a lower limit lose theirs.
+  void set_limit(std::size_t limit) {
+    limit_ = limit;
+    while (chosen_.size() > limit_) chosen_.erase(std::prev(chosen_.end()));
+  }
   /// `names`: the tubes that exist. Returns those chosen.
   const std::set<std::string>& choose(const std::vector<std::string>& names);
   /// Those chosen last.

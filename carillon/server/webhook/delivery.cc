@@ -95,7 +95,7 @@ void Delivery::use_idle_or_connect() {
   const Span left = post_.target->timeout - (std::chrono::steady_clock::now() - begun_);
   set_timer(std::min(post_.target->connect_timeout, left), &Delivery::on_timeout);
   core_.make_room();
-  connection_ = std::make_shared<PosterConnection>(core_.loop(), url.origin());
+  connection_ = std::make_shared<PosterConnection>(core_.loop(), url.origin(), core_.rules());
   if (const std::optional<IpAddress> literal = IpAddress::parse(url.host)) {
     on_resolved({*literal});
     return;

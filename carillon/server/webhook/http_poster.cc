@@ -3,6 +3,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,24 +22,42 @@ HttpPosterCore::HttpPosterCore(const HttpPosterOptions& options, const Calendar&
                 [this](std::function<void()> call) { boost::asio::post(loop_, std::move(call)); }) {
 }
 
-Result<void> HttpPosterCore::configure() {
+Result<boost::asio::ssl::context> HttpPosterCore::make_tls(const std::string& ca_file) {
+  boost::asio::ssl::context tls{boost::asio::ssl::context::tls_client};
   error_code error;
-  tls_.set_options(boost::asio::ssl::context::default_workarounds |
-                       boost::asio::ssl::context::no_tlsv1 | boost::asio::ssl::context::no_tlsv1_1,
-                   error);
-  if (!error) tls_.set_verify_mode(boost::asio::ssl::verify_peer, error);
+  tls.set_options(boost::asio::ssl::context::default_workarounds |
+                      boost::asio::ssl::context::no_tlsv1 | boost::asio::ssl::context::no_tlsv1_1,
+                  error);
+  if (!error) tls.set_verify_mode(boost::asio::ssl::verify_peer, error);
   if (error) return Error{ErrorCode::kIo, "webhooks: TLS: " + error.message()};
-  if (options_.ca_file.empty()) {
-    tls_.set_default_verify_paths(error);
+  if (ca_file.empty()) {
+    tls.set_default_verify_paths(error);
     if (error) return Error{ErrorCode::kIo, "webhooks: system authorities: " + error.message()};
   } else {
-    tls_.load_verify_file(options_.ca_file, error);
+    tls.load_verify_file(ca_file, error);
     if (error) {
       return Error{ErrorCode::kInvalidArgument,
-                   "webhook-ca-file: " + options_.ca_file + ": " + error.message()};
+                   "webhook-ca-file: " + ca_file + ": " + error.message()};
     }
   }
+  return tls;
+}
+
+Result<void> HttpPosterCore::configure() {
+  Result<boost::asio::ssl::context> tls = make_tls(options_.ca_file);
+  if (!tls) return std::move(tls).error();
+  tls_ = std::move(*tls);
   return {};
+}
+
+void HttpPosterCore::change(AddressPolicy policy, std::size_t max_connections,
+                            boost::asio::ssl::context tls) {
+  options_.policy = std::move(policy);
+  options_.max_connections = max_connections;
+  tls_ = std::move(tls);
+  ++rules_;
+  idle_.clear();
+  idle_timer_.cancel();
 }
 
 void HttpPosterCore::start(Post post) {
@@ -92,7 +111,7 @@ std::shared_ptr<PosterConnection> HttpPosterCore::take_idle(const std::string& o
 }
 
 void HttpPosterCore::put_idle(std::shared_ptr<PosterConnection> connection) {
-  if (stopping_ || options_.idle_for <= Span{}) return;
+  if (stopping_ || options_.idle_for <= Span{} || connection->rules() != rules_) return;
   idle_.push_back({std::move(connection), std::chrono::steady_clock::now() + options_.idle_for});
   if (idle_.size() == 1) expect_expiry();
 }
@@ -145,6 +164,18 @@ HttpPoster::~HttpPoster() {
 void HttpPoster::post(Post post) {
   boost::asio::post(core_->loop(),
                     [this, post = std::move(post)]() mutable { core_->start(std::move(post)); });
+}
+
+Result<void> HttpPoster::change(const HttpPosterOptions& options) {
+  Result<boost::asio::ssl::context> made = HttpPosterCore::make_tls(options.ca_file);
+  if (!made) return std::move(made).error();
+  // What is posted to the loop has to be copyable.
+  auto tls = std::make_shared<boost::asio::ssl::context>(std::move(*made));
+  boost::asio::post(core_->loop(),
+                    [this, tls, policy = options.policy, most = options.max_connections]() mutable {
+                      core_->change(std::move(policy), most, std::move(*tls));
+                    });
+  return {};
 }
 
 void HttpPoster::cancel(PostId id) {

@@ -56,6 +56,11 @@ class HttpPoster final : public WebhookPoster {
   void post(Post post) override;
   void cancel(PostId id) override;
 
+  /// From the next post on: its policy, authorities and max_connections. Connections that are idle
+  /// are closed, since they were made by the rules before; posts in work end as they began.
+  /// Errors: authorities that cannot be read; then nothing changes.
+  Result<void> change(const HttpPosterOptions& options);
+
  private:
   explicit HttpPoster(std::unique_ptr<HttpPosterCore> core);
 

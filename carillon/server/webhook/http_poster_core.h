@@ -30,8 +30,12 @@ class HttpPosterCore {
   HttpPosterCore(const HttpPosterOptions& options, const Calendar& calendar,
                  HttpPoster::OnOutcome on_outcome);
 
+  /// What TLS connections are made with. Errors: authorities that cannot be read.
+  [[nodiscard]] static Result<boost::asio::ssl::context> make_tls(const std::string& ca_file);
   /// Loads the certificate authorities.
   Result<void> configure();
+  /// See HttpPoster::change().
+  void change(AddressPolicy policy, std::size_t max_connections, boost::asio::ssl::context tls);
   void run() { loop_.run(); }
   void start(Post post);
   void cancel(PostId id);
@@ -42,6 +46,8 @@ class HttpPosterCore {
 
   // For deliveries.
 
+  /// Counts changes: a connection that was made by the rules before is not used again.
+  [[nodiscard]] unsigned rules() const noexcept { return rules_; }
   [[nodiscard]] boost::asio::ssl::context& tls() noexcept { return tls_; }
   [[nodiscard]] HostResolver& resolver() noexcept { return resolver_; }
   [[nodiscard]] const AddressPolicy& policy() const noexcept { return options_.policy; }
@@ -66,7 +72,7 @@ class HttpPosterCore {
   };
   void expect_expiry();
 
-  const HttpPosterOptions options_;
+  HttpPosterOptions options_;
   const Calendar& calendar_;
   const HttpPoster::OnOutcome on_outcome_;
 
@@ -79,6 +85,7 @@ class HttpPosterCore {
   std::list<Idle> idle_;  // The one that became idle first is at the front.
   std::unordered_map<PostId, std::shared_ptr<Delivery>> deliveries_;
   std::list<std::weak_ptr<Delivery>> draining_;  // The one that began first is at the front.
+  unsigned rules_ = 0;
   bool stopping_ = false;
 };
 

@@ -28,11 +28,14 @@ class PosterConnection {
   using Done = std::function<void(const boost::system::error_code&)>;
   using Transferred = std::function<void(const boost::system::error_code&, std::size_t)>;
 
-  PosterConnection(boost::asio::io_context& loop, std::string origin)
-      : socket_(loop), origin_(std::move(origin)) {}
+  /// `rules`: HttpPosterCore::rules() when it is made.
+  PosterConnection(boost::asio::io_context& loop, std::string origin, unsigned rules)
+      : socket_(loop), origin_(std::move(origin)), rules_(rules) {}
 
   /// Scheme, host and port that it was opened for.
   [[nodiscard]] const std::string& origin() const noexcept { return origin_; }
+
+  [[nodiscard]] unsigned rules() const noexcept { return rules_; }
 
   /// May be called again after an error, with another address.
   void connect(const IpAddress& address, std::uint16_t port, Done done);
@@ -50,6 +53,7 @@ class PosterConnection {
   boost::asio::ip::tcp::socket socket_;
   std::optional<boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>> tls_;
   const std::string origin_;
+  const unsigned rules_;
 };
 
 }  // namespace carillon::server

@@ -109,6 +109,12 @@ WebhookPump::~WebhookPump() = default;
 
 // What is set.
 
+void WebhookPump::set_max_connections(std::size_t most, Instant now) {
+  CARILLON_CHECK(most > 0);
+  max_connections_ = most;
+  feed_starved(now);
+}
+
 void WebhookPump::set_hook(const std::string& tube, WebhookSettings settings, Instant now) {
   std::unique_ptr<Hook>& place = hooks_[tube];
   if (!place) place = std::make_unique<Hook>(tube);
@@ -211,6 +217,7 @@ void WebhookPump::on_reserve_failed(const std::string& tube, Instant now) {
 
 bool WebhookPump::may_connect(const Hook& hook) const noexcept {
   if (posting_ >= max_connections_) return false;
+  // (posting_ is not above it here.)
   return hook.posting == 0 || hook.posting < max_connections_ - posting_;
 }
 

@@ -136,6 +136,8 @@ class WebhookPump {
   WebhookPump(const WebhookPump&) = delete;
   WebhookPump& operator=(const WebhookPump&) = delete;
 
+  /// From now on; more that are open already end as they began. Pre: not 0.
+  void set_max_connections(std::size_t most, Instant now);
   /// From now on; posts that are under way end as they began.
   void set_hook(const std::string& tube, WebhookSettings settings, Instant now);
   void remove_hook(const std::string& tube, Instant now);
@@ -182,7 +184,7 @@ class WebhookPump {
   void wake_at(Timer& timer, Instant at);
   [[nodiscard]] Span jittered(Span longest);
 
-  const std::size_t max_connections_;
+  std::size_t max_connections_;
   Outside& outside_;
   Random random_;
   HierarchicalWheel wheel_;  // Ticks of 1 ms.

@@ -327,6 +327,29 @@ TEST(WebhookPump, WhoHasNoConnectionGetsTheFirstThatIsFree) {
   for (const auto& [tube, count] : served) EXPECT_EQ(count, 10) << tube;
 }
 
+TEST(WebhookPump, AnotherLimitOfConnectionsHoldsFromThenOn) {
+  PumpWorld world(2);
+  for (const char* tube : {"a", "b", "c"}) {
+    world.hook(tube, PumpWorld::settings(100));
+    world.put(tube, 10);
+  }
+  EXPECT_EQ(world.posts().size(), 2U);
+  EXPECT_TRUE(world->state_of("c", world.now())->starved);
+  world.set_max_connections(6);
+  EXPECT_GE(world.posting("c"), 1U);
+  EXPECT_GE(world.posts().size(), 3U);
+  const std::size_t open = world.posts().size();
+  world.set_max_connections(1);
+  EXPECT_EQ(world.posts().size(), open) << "what has begun ends as it began";
+  std::size_t done = 0;
+  for (; !world.posts().empty(); ++done) {
+    const std::size_t before = world.posts().size();
+    world.end(world.posts().begin()->first, PumpWorld::answered(200));
+    EXPECT_LE(world.posts().size(), std::max<std::size_t>(before - 1, 1));
+  }
+  EXPECT_EQ(done, 30U);
+}
+
 TEST(WebhookPump, AReservationIsRenewedWhileItsJobIsPosted) {
   PumpWorld world(1);
   world.hook("t", PumpWorld::settings(2));

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -34,6 +35,11 @@ class PumpWorld final : private WebhookPump::Outside {
   }
 
   WebhookPump* operator->() { return &pump_; }
+  void set_max_connections(std::size_t most) {
+    max_connections_ = std::max(most, posts_.size());  // Those that are open may end.
+    pump_.set_max_connections(most, now_);
+    deliver();
+  }
   [[nodiscard]] Instant now() const { return now_; }
   void hook(const std::string& tube, WebhookSettings with = settings()) {
     pump_.set_hook(tube, std::move(with), now_);
@@ -198,7 +204,7 @@ class PumpWorld final : private WebhookPump::Outside {
 
   Instant now_{std::chrono::hours(1)};
   WebhookPump pump_;
-  const std::size_t max_connections_;
+  std::size_t max_connections_;
   broker::JobId last_job_ = 0;
   PostId last_post_ = 0;
   std::map<std::string, std::deque<WebhookJob>> ready_;

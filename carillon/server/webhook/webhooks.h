@@ -49,6 +49,13 @@ class Webhooks final : private WebhookPump::Outside {
   explicit Webhooks(Surroundings surroundings);
   ~Webhooks() override;
 
+  /// See WebhookPump::set_max_connections().
+  void set_max_connections(std::size_t most) {
+    pump_.set_max_connections(most, outside_.clock.now());
+  }
+  /// What posts; null: no webhook was found yet, or it is over.
+  [[nodiscard]] WebhookPoster* poster() noexcept { return poster_.get(); }
+
   /// Asks the partitions which tubes have a webhook, and goes on until all have said.
   void load();
   /// A tube's settings are being changed: to be called after that was submitted. What its partition
