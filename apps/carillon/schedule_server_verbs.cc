@@ -82,7 +82,7 @@ struct List {
     do {
       const ApiAnswer page =
           api.ask("GET", "/api/v1/schedules" +
-                             (after.empty() ? "" : "?after=" + server::url_encoded(after)));
+                             (after.empty() ? "" : "?cursor=" + server::url_encoded(after)));
       for (const JsonView& schedule : page.json["schedules"].items()) {
         if (json) {
           fmt::print("{}\n", schedule.json());

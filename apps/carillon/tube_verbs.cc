@@ -142,7 +142,7 @@ struct List {
     do {
       std::string path = "/api/v1/tubes?limit=1000";
       if (!prefix.empty()) path += "&prefix=" + server::url_encoded(prefix);
-      if (!after.empty()) path += "&after=" + server::url_encoded(after);
+      if (!after.empty()) path += "&cursor=" + server::url_encoded(after);
       const ApiAnswer page = api.ask("GET", path);
       for (const JsonView& tube : page.json["tubes"].items()) {
         if (json) {

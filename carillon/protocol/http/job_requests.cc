@@ -291,7 +291,9 @@ std::optional<Problem> decode_list(std::span<const Value> query, std::size_t par
 std::optional<Problem> decode_tubes(std::span<const Value> query, TubesRequest& request) {
   Fields fields(query);
   fields.text("prefix", 1, kMaxTubeNameSize, request.prefix);
-  fields.text("after", 1, kMaxTubeNameSize, request.after);
+  if (fields.text("cursor", 1, kMaxTubeNameSize, request.after) && !is_tube_name(request.after)) {
+    fields.invalid("cursor", "is none of this server", "the next of the page before");
+  }
   std::int64_t number = 0;
   if (fields.number("limit", 1, 1'000, number)) request.limit = static_cast<std::size_t>(number);
   return fields.finish();

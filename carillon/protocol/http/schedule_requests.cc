@@ -77,7 +77,10 @@ std::optional<Problem> decode_schedule(std::span<const Value> values, std::size_
 
 std::optional<Problem> decode_schedules(std::span<const Value> query, SchedulesRequest& request) {
   Fields fields(query);
-  fields.text("after", 0, broker::ScheduleSettings::kMaxNameBytes, request.after);
+  if (fields.text("cursor", 1, broker::ScheduleSettings::kMaxNameBytes, request.after) &&
+      !is_schedule_name(request.after)) {
+    fields.invalid("cursor", "is none of this server", "the next of the page before");
+  }
   std::int64_t limit = static_cast<std::int64_t>(request.limit);
   fields.number("limit", 1, broker::SchedulePage::kMaxPage, limit);
   request.limit = static_cast<std::size_t>(limit);

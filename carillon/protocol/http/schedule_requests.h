@@ -24,7 +24,7 @@ namespace carillon::protocol::http {
 
 /// The parameters of a listing, by name.
 struct SchedulesRequest {
-  std::string after;  ///< The last name of the page before.
+  std::string after;  ///< `cursor`: the last name of the page before.
   std::size_t limit = 100;
 };
 [[nodiscard]] std::optional<Problem> decode_schedules(std::span<const Value> query,

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import unittest
+import urllib.parse
 
 from client import Server
 
@@ -105,6 +106,79 @@ class NameTest(SchedulesTest):
                     else:
                         self.assert_problem(again, 422, "invalid-field", "tube")
                 self.assertEqual(server.ask("DELETE", "/api/v1/schedules/moved").status, 204)
+
+
+class PageTest(SchedulesTest):
+    def test_schedules_and_tubes_page_with_a_cursor_as_jobs_do(self):
+        with Server(BINARY, "--partitions", "3") as server:
+            names = sorted([f"name {i} ü/+&" for i in range(7)])
+            for i, name in enumerate(names):
+                path = "/api/v1/schedules/" + urllib.parse.quote(name, safe="")
+                server.ask("PUT", path, {**SCHEDULE, "tube": f"t{i}"})
+                server.put(tube=f"t{i}")
+            for path, member, expected in (
+                    ("schedules", "schedules", names),
+                    ("tubes", "tubes", ["default"] + [f"t{i}" for i in range(7)]),
+                    ("jobs?state=ready", "jobs", None)):
+                for limit in (1, 2, 3, 7, 100):
+                    seen = []
+                    cursor = ""
+                    while True:
+                        joint = "&" if "?" in path else "?"
+                        page = server.get(f"/api/v1/{path}{joint}limit={limit}{cursor}").json
+                        self.assertLessEqual(len(page[member]), limit)
+                        seen += [each.get("name", each.get("id")) for each in page[member]]
+                        if "next" not in page:
+                            break
+                        cursor = "&cursor=" + urllib.parse.quote(page["next"], safe="")
+                    self.assertEqual(len(seen), len(set(seen)))
+                    if expected is not None:
+                        self.assertEqual(seen, expected)
+                    else:
+                        self.assertEqual(len(seen), 7)
+                self.assert_problem(
+                    server.get(f"/api/v1/{path}{joint}cursor=%00"), 422, "invalid-field",
+                    "cursor")
+            for path in ("schedules", "tubes"):
+                self.assertEqual(server.get(f"/api/v1/{path}?after=a").status, 422)
+
+
+class DrainTest(SchedulesTest):
+    """In drain mode nothing comes into the tubes any more, schedules included."""
+
+    def test_schedules_put_nothing_and_are_missed(self):
+        for partitions in ("1", "3"):
+            with Server(BINARY, "--partitions", partitions, durable=True) as server:
+                for tube, missed in (("a", "once"), ("b", "skip")):
+                    server.ask("PUT", f"/api/v1/schedules/{tube}", {
+                        "tube": tube, "body": "x", "every_ms": 1000, "missed": missed})
+                deadline = time.monotonic() + 20
+                while self.runs(server, "a") == 0 or self.runs(server, "b") == 0:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+                server.put(tube="c", delay_ms=2500)
+                server.signal("USR1")
+                server.wait_for_log("drain mode")
+                time.sleep(0.3)
+                runs = {name: self.runs(server, name) for name in "ab"}
+                self.assert_problem(server.post("/api/v1/schedules/a/run"), 503, "draining")
+                while server.reserve("a", "b", "c"):
+                    pass
+                # What was put before falls due and is worked on; the tubes become empty for good.
+                self.assertEqual(len(server.reserve("c", wait_ms=5000)), 1)
+                self.assertEqual({name: self.runs(server, name) for name in "ab"}, runs)
+                self.assertEqual(server.reserve("a", "b", "c"), [])
+                server.process.terminate()
+                self.assertEqual(server.process.wait(20), 0)
+                server.start()
+                while self.runs(server, "a") == runs["a"]:
+                    self.assertLess(time.monotonic(), deadline + 30)
+                    time.sleep(0.02)
+                schedule = server.get("/api/v1/schedules/a").json
+                self.assertGreater(schedule["missed_periods"], 0)
+
+    def runs(self, server, name):
+        return server.get(f"/api/v1/schedules/{name}").json["runs"]
 
 
 if __name__ == "__main__":
