@@ -211,7 +211,7 @@ void Broker::State::bury(const Command& command, Session& s) {
 void Broker::State::touch(const Command& command, Session& s) {
   Job* job = held(command, s);
   if (job == nullptr) return reply(command.ticket, Answer::kNotFound, needs_all());
-  restart_ttr(*job, s);
+  restart_ttr(*job, s, wanted_ttr_ms(command));
   reply(command.ticket, Answer::kTouched, needs_job(*job));
 }
 

@@ -78,10 +78,23 @@ void Broker::State::enter_reserved(Job& job, Session& session, std::int64_t dead
   count(tubes_[job.tube], job, +1);
 }
 
+/// What a reserve or touch asks for, rounded up; 0: nothing, the job's own TTR counts.
+std::int64_t Broker::State::wanted_ttr_ms(const Command& command) {
+  return std::chrono::ceil<std::chrono::milliseconds>(std::max(Span::zero(), command.ttr)).count();
+}
+
+std::int64_t Broker::State::end_of_reservation(const Job& job, std::int64_t ttr_ms) const {
+  return due_after(std::chrono::milliseconds(ttr_ms > 0 ? ttr_ms : job.ttr_ms.get()));
+}
+
 /// Pre: `holder` has reserved `job`.
-void Broker::State::restart_ttr(Job& job, Session& holder) {
-  wheel_.reschedule(job, tick(due_after(std::chrono::milliseconds(job.ttr_ms.get()))));
-  if (holder.soonest == job.index) holder.soonest = kNil;
+void Broker::State::restart_ttr(Job& job, Session& holder, std::int64_t ttr_ms) {
+  wheel_.reschedule(job, tick(end_of_reservation(job, ttr_ms)));
+  if (holder.soonest == job.index) {
+    holder.soonest = kNil;
+  } else if (holder.soonest != kNil && job.deadline_ms() < jobs_[holder.soonest].deadline_ms()) {
+    holder.soonest = job.index;  // It has less time than it had.
+  }
 }
 
 /// Takes `job` out of the state it is in. It must enter one again, or be forgotten.

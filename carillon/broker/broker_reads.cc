@@ -150,7 +150,7 @@ void Broker::State::resume_in_memory(const FetchWaiter& waiter, Job& job) {
   const Verb verb = waiter.command.verb;
   if (job.state == JobState::kReserved && job.holder == s.index &&
       (verb == Verb::kReserve || verb == Verb::kReserveJob)) {
-    restart_ttr(job, s);
+    restart_ttr(job, s, s.ttr_ms);
     return reply_reserved(job, s);
   }
   Command command = waiter.command;

@@ -25,6 +25,7 @@ void Broker::State::reserve(const Command& command, Session& s) {
   s.blocked_verb = Verb::kReserve;
   s.with_view = command.with_view;
   s.tubes_in_turn = command.tubes_in_turn;
+  s.ttr_ms = wanted_ttr_ms(command);
   s.ticket = command.ticket;
   s.give_up_ms = command.timeout ? due_after(*command.timeout) : kNeverMs;
   if (command.timeout && *command.timeout <= Span::zero()) s.give_up_ms = now_ms_;
@@ -39,6 +40,7 @@ void Broker::State::try_reserve(Session& s) {
     again.ticket = s.ticket;
     again.id = s.blocked_id;
     again.with_view = s.with_view;
+    again.ttr = std::chrono::milliseconds(s.ttr_ms);
     return reserve_job(again, s);
   }
   if (Job* job = best_ready(s)) return grant(*job, s);
@@ -70,6 +72,7 @@ internal::Job* Broker::State::best_ready(const Session& s) {
 void Broker::State::reserve_job(const Command& command, Session& s) {
   s.blocked_verb = Verb::kReserveJob;
   s.with_view = command.with_view;
+  s.ttr_ms = wanted_ttr_ms(command);
   s.ticket = command.ticket;
   Job* job = find_or_near(command.id);
   if (job == nullptr && may_be_far(command.id)) return fetch_for(command, s, false);
@@ -91,7 +94,7 @@ void Broker::State::grant(Job& job, Session& s) {
   tubes_[job.tube].last_grant = ++grants_;
   ++tubes_[job.tube].reserve_count;
   ++reserve_count_;
-  enter_reserved(job, s, due_after(std::chrono::milliseconds(job.ttr_ms.get())));
+  enter_reserved(job, s, end_of_reservation(job, s.ttr_ms));
   if (job.body) {
     reply_reserved(job, s);
     // The reply has its own hold of it.
@@ -102,6 +105,7 @@ void Broker::State::grant(Job& job, Session& s) {
     command.ticket = s.ticket;
     command.id = job.id;
     command.with_view = s.with_view;
+    command.ttr = std::chrono::milliseconds(s.ttr_ms);
     fetch_for(command, s, true);
   }
   if (read_more) read_ahead(tubes_[job.tube], goes_on);

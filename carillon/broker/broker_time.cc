@@ -90,7 +90,7 @@ void Broker::State::on_ttr_over(Job& job) {
   Session& holder = sessions_[job.holder];
   if (holder.blocked == Blocked::kBody && holder.blocked_id == job.id) {
     // The client does not have it yet: its time begins when the body is there.
-    restart_ttr(job, holder);
+    restart_ttr(job, holder, holder.ttr_ms);
     return;
   }
   ++jobs_.mutable_history(job).timeouts;

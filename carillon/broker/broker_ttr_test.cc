@@ -2,10 +2,12 @@
 // Reservations end: TTR, touch, and the margin in which a reserve is told DEADLINE_SOON.
 #include <gtest/gtest.h>
 
-#include "carillon/broker/testing/world.h"
+#include "carillon/broker/testing/commands.h"
 
 namespace carillon::broker::testing {
 namespace {
+
+using std::chrono::hours;
 
 TEST(BrokerTtr, AtItsEndTheJobIsReadyAndTheHolderHasLostIt) {
   World world;
@@ -51,6 +53,51 @@ TEST(BrokerTtr, AFractionOfAMillisecondIsNeverTakenAway) {
   EXPECT_EQ(world.stats_job(id).state, JobState::kReserved);
   world.pass(milliseconds(2));
   EXPECT_EQ(world.stats_job(id).state, JobState::kReady);
+}
+
+TEST(BrokerTtr, AReserveMaySayHowLongItsReservationLasts) {
+  World world(far_options());  // Bodies are read for the reservation.
+  const SessionId s = world.connect();
+  const SessionId waiting = world.connect();
+  Command reserve;
+  reserve.verb = Verb::kReserve;
+  reserve.ttr = seconds(3);
+  const JobId id = world.put_id(s, "a", {}, 0, seconds(60));
+  ASSERT_EQ(world.run(s, reserve)->id, id);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 3'000);
+  EXPECT_EQ(world.stats_job(id).ttr_ms, 60'000) << "the job's own";
+  // So for one that waited, and for one that names the job.
+  reserve.ttr = hours(100);
+  EXPECT_FALSE(world.run(waiting, reserve));
+  world.pass(seconds(3));
+  ASSERT_EQ(world.answer(waiting)->id, id);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 360'000'000);
+  world.by_id(waiting, Verb::kRelease, id);
+  Command by_id = on_job(Verb::kReserveJob, id);
+  by_id.ttr = Span(1'500'001);
+  ASSERT_EQ(world.run(s, by_id)->id, id);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 2) << "rounded up";
+}
+
+TEST(BrokerTtr, ATouchGivesTheTtrOfTheJobOrItsOwn) {
+  World world;
+  const SessionId s = world.connect();
+  const JobId id = world.put_id(s, "a", {}, 0, seconds(60));
+  Command reserve;
+  reserve.verb = Verb::kReserve;
+  reserve.ttr = seconds(3);
+  ASSERT_EQ(world.run(s, reserve)->id, id);
+  Command touch = on_job(Verb::kTouch, id);
+  touch.ttr = seconds(5);
+  EXPECT_EQ(world.run(s, touch)->answer, Answer::kTouched);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 5'000);
+  touch.ttr = Span::zero();
+  world.run(s, touch);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 60'000);
+  // A beanstalk client that reserves next, on the same connection, has the job's.
+  world.by_id(s, Verb::kRelease, id);
+  ASSERT_EQ(world.poll(s)->id, id);
+  EXPECT_EQ(world.stats_job(id).time_left_ms, 60'000);
 }
 
 TEST(BrokerTtr, TouchStartsItAnew) {

@@ -131,6 +131,8 @@ struct Command {
   std::uint32_t priority = 0;
   std::uint64_t count = 0;
   Span delay{};
+  /// kPut: of the job. kReserve, kReserveJob, kTouch: of this reservation, from now on, instead of
+  /// the job's; 0: the job's. A touch that says nothing gives the job's.
   Span ttr{};
   std::optional<Span> timeout;
   std::string_view tube;

@@ -212,8 +212,11 @@ void bury_job(HttpExchange& exchange) {
 }
 
 void touch_job(HttpExchange& exchange) {
-  const std::optional<AnswerRequest> request = read_answer(exchange, AnswerMembers::kReceipt);
-  if (request) answer(exchange, command_of(Verb::kTouch, *request));
+  const std::optional<AnswerRequest> request = read_answer(exchange, AnswerMembers::kReceiptAndTtr);
+  if (!request) return;
+  Command command = command_of(Verb::kTouch, *request);
+  command.ttr = std::chrono::milliseconds(request->ttr_ms);
+  answer(exchange, std::move(command));
 }
 
 }  // namespace carillon::server

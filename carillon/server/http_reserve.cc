@@ -114,6 +114,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     Command command;
     command.verb = Verb::kReserve;
     command.timeout = timeout;
+    command.ttr = std::chrono::milliseconds(request_.ttr_ms);
     command.with_view = true;
     command.tubes_in_turn = true;
     exchange_.ask(partition, std::move(command),

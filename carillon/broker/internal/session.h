@@ -50,6 +50,7 @@ struct Session : BrokerHook {
   Verb blocked_verb = Verb::kReserve;
   bool with_view = false;      ///< Of the reserve or reserve-job.
   bool tubes_in_turn = false;  ///< Of the reserve.
+  std::int64_t ttr_ms = 0;     ///< As with_view; 0: the job's own.
   Ticket ticket;
   JobId blocked_id = 0;                ///< kBody, kFetch: the job.
   std::uint32_t blocked_tube = kNil;   ///< kFar, kKey: the tube.

@@ -206,7 +206,9 @@ class Broker::State {
   void enter_reserved(Job& job, Session& session, std::int64_t deadline_ms);
   void set_extras(Job& job, SharedExtras extras);
   void forget_date(Job& job);
-  void restart_ttr(Job& job, Session& holder);
+  [[nodiscard]] static std::int64_t wanted_ttr_ms(const Command& command);
+  [[nodiscard]] std::int64_t end_of_reservation(const Job& job, std::int64_t ttr_ms) const;
+  void restart_ttr(Job& job, Session& holder, std::int64_t ttr_ms);
   void leave(Job& job);
   void forget_job(Job& job);
   void give_back(Job& job);

@@ -12,6 +12,7 @@ void Model::execute(SessionId session, const Command& c, JobId id_of_put) {
     case Verb::kPut: return put(session, c, id_of_put);
     case Verb::kReserve: {
       s.with_view = c.with_view;
+      s.ttr = c.ttr;
       s.give_up_ms = c.timeout ? after(*c.timeout) : kNever;
       if (c.timeout == Span::zero()) s.give_up_ms = now_ms();
       if (ModelJob* job = best_for(s, c.tubes_in_turn)) return grant(session, *job);
@@ -211,6 +212,7 @@ void Model::execute_on_job(SessionId session, const Command& c) {
     case Verb::kReserveJob:
       if (job->state == JobState::kReserved) return answer(session, not_found);
       sessions_.at(session).with_view = c.with_view;
+      sessions_.at(session).ttr = c.ttr;
       return grant(session, *job);
     case Verb::kDelete:
       if ((job->state == JobState::kReserved || c.attempt != 0) && !mine) {
@@ -229,7 +231,8 @@ void Model::execute_on_job(SessionId session, const Command& c) {
       return answer(session, {Answer::kBuried});
     case Verb::kTouch:
       if (!mine) return answer(session, not_found);
-      job->deadline_ms = after(std::chrono::milliseconds(job->ttr_ms));
+      job->deadline_ms =
+          after(c.ttr > Span::zero() ? c.ttr : std::chrono::milliseconds(job->ttr_ms));
       return answer(session, {Answer::kTouched});
     case Verb::kKickJob:
       if (job->state != JobState::kBuried && job->state != JobState::kDelayed) {

@@ -176,6 +176,7 @@ class Model {
     std::uint64_t waiting_since = 0;  // A count; 0: it does not wait.
     std::int64_t give_up_ms = kNever;
     bool with_view = false;
+    Span ttr{};  // Of the reserve; 0: the job's.
   };
 
   [[nodiscard]] std::int64_t now_ms() const { return floor_ms(now_); }
@@ -348,7 +349,8 @@ class Model {
   void grant(SessionId session, ModelJob& job) {
     job.state = JobState::kReserved;
     job.holder = session;
-    job.deadline_ms = after(std::chrono::milliseconds(job.ttr_ms));
+    const Span ttr = sessions_.at(session).ttr;
+    job.deadline_ms = after(ttr > Span::zero() ? ttr : std::chrono::milliseconds(job.ttr_ms));
     ++job.history.reserves;
     ++tubes_.at(job.tube).reserves;
     tubes_.at(job.tube).last_grant = ++grants_;

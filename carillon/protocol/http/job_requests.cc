@@ -171,6 +171,7 @@ std::optional<Problem> decode_reserve(std::span<const Value> values, ReserveRequ
   }
   fields.number("max", 1, kMaxReserve, request.max);
   fields.number("wait_ms", 0, kMaxWaitMs, request.wait_ms);
+  fields.number("ttr_ms", 1, kMaxSpanMs, request.ttr_ms);
   return fields.finish();
 }
 
@@ -199,8 +200,13 @@ std::optional<Problem> decode_answer(std::span<const Value> values, AnswerMember
   if (members == AnswerMembers::kAll && fields.number("delay_ms", 0, kMaxSpanMs, number)) {
     request.delay_ms = number;
   }
-  if (members != AnswerMembers::kReceipt && fields.number("priority", 0, kMaxPriority, number)) {
+  const bool has_priority =
+      members == AnswerMembers::kAll || members == AnswerMembers::kReceiptAndPriority;
+  if (has_priority && fields.number("priority", 0, kMaxPriority, number)) {
     request.priority = static_cast<std::uint32_t>(number);
+  }
+  if (members == AnswerMembers::kReceiptAndTtr) {
+    fields.number("ttr_ms", 1, kMaxSpanMs, request.ttr_ms);
   }
   return fields.finish();
 }

@@ -64,6 +64,7 @@ struct ReserveRequest {
   std::vector<std::string> tubes;
   std::int64_t max = 1;
   std::int64_t wait_ms = 0;
+  std::int64_t ttr_ms = 0;  ///< Of these reservations; 0: each job's own.
 };
 [[nodiscard]] std::optional<Problem> decode_reserve(std::span<const Value> values,
                                                     ReserveRequest& request);
@@ -84,8 +85,9 @@ struct AnswerRequest {
   Receipt receipt;
   std::optional<std::int64_t> delay_ms;   ///< release; not given: by the job's backoff.
   std::optional<std::uint32_t> priority;  ///< release, bury; not given: as it is.
+  std::int64_t ttr_ms = 0;                ///< touch: from now on; 0: the job's own.
 };
-enum class AnswerMembers : std::uint8_t { kReceipt, kReceiptAndPriority, kAll };
+enum class AnswerMembers : std::uint8_t { kReceipt, kReceiptAndPriority, kReceiptAndTtr, kAll };
 /// The id is in the path.
 [[nodiscard]] std::optional<Problem> decode_answer(std::span<const Value> values,
                                                    AnswerMembers members, AnswerRequest& request);

@@ -288,6 +288,45 @@ class ReserveTest(HttpTest):
         [job] = self.server.reserve(small, big)
         self.assertEqual(job["id"], urgent.json["id"], "priority goes before turns")
 
+    def left_ms(self, job):
+        found = self.server.get(f"/api/v1/jobs/{job['id']}").json
+        self.assertEqual(found["ttr_ms"], 60000)  # The job's own stays what it is.
+        return found["time_left_ms"]  # Rounded up, by one at most.
+
+    def test_a_reserve_may_say_how_long_its_reservations_last(self):
+        for ttr_ms in (1, 4294967295000):
+            self.put()
+            self.assertEqual(len(self.reserve(ttr_ms=ttr_ms)), 1)
+        for ttr_ms in (0, -1, 4294967295001):
+            response = self.server.post("/api/v1/reserve",
+                                        {"tubes": [self.tube], "ttr_ms": ttr_ms})
+            self.assert_problem(response, 422, "invalid-field", "ttr_ms")
+        self.server.post(self.path("/clear"), {"states": ["ready"]})
+        self.put()
+        self.put()
+        short, other = self.reserve(max=2, ttr_ms=200)
+        self.assertLessEqual(self.left_ms(short), 201)
+        touched = self.server.post(f"/api/v1/jobs/{other['id']}/touch",
+                                   {"receipt": other["receipt"], "ttr_ms": 30000})
+        self.assertEqual(touched.status, 200)
+        self.assertTrue(20000 < self.left_ms(other) <= 30001)
+        self.server.post(f"/api/v1/jobs/{other['id']}/touch", {"receipt": other["receipt"]})
+        self.assertTrue(50000 < self.left_ms(other) <= 60001)
+        again = self.reserve(wait_ms=5000)
+        self.assertEqual([job["id"] for job in again], [short["id"]])
+        self.assertEqual(again[0]["attempt"], 2)
+        self.assertGreater(self.left_ms(again[0]), 50000)
+
+    def test_a_reserve_that_waited_gives_its_own_ttr(self):
+        got = []
+        thread = threading.Thread(
+            target=lambda: got.extend(self.reserve(wait_ms=10000, ttr_ms=500)))
+        thread.start()
+        time.sleep(0.1)
+        self.put()
+        thread.join()
+        self.assertLessEqual(self.left_ms(got[0]), 501)
+
     def test_many_workers_share_a_burst(self):
         jobs = [{"body": "x", "delay_ms": 300}] * 2000
         for _ in range(2):
