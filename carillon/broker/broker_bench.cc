@@ -6,6 +6,10 @@
 //     put_reserve_waiting    a waiting session is served by each put
 //     fire/n                 n jobs fall due, one by one
 //     put_far                a job for the store alone
+//     walk_wheel/n           what lies where in the wheel, of n jobs delayed over five minutes
+//     list_first/n           the first page of a list of them, of 1,000
+//     list_next/n            a page behind it
+//                            (of these: turn_us_max, the longest that others wait meanwhile)
 //     memory/n               bytes of heap a delayed job with an empty body, its body apart
 //
 // A batch is taken every 1,000 commands.
@@ -13,8 +17,11 @@
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "carillon/base/random.h"
 #include "carillon/broker/broker.h"
@@ -87,6 +94,71 @@ class Host final : public Effects {
   std::uint64_t commands = 0;
   std::uint64_t checksum = 0;
 };
+
+/// Has the command done, turn by turn, and notes the longest.
+void run_scan(Host& host, Command command, double& longest_us) {
+  const auto timed = [&longest_us](auto&& call) {
+    const auto before = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double, std::micro> took =
+        std::chrono::steady_clock::now() - before;
+    longest_us = std::max(longest_us, took.count());
+  };
+  host.last.detail.reset();
+  timed([&] { host.run(1, std::move(command)); });
+  while (host.last.detail == nullptr) timed([&] { host.broker.advance(host.now, 1'000); });
+}
+
+void put_delayed(Host& host, std::int64_t count) {
+  Random random(1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    host.put(std::chrono::milliseconds(random.between(1'000, 300'000)));
+  }
+  host.commit();
+}
+
+void walk_wheel(benchmark::State& state) {
+  Host host;
+  put_delayed(host, state.range(0));
+  double longest_us = 0;
+  for (auto _ : state) {
+    Command command;
+    command.verb = Verb::kWheel;
+    run_scan(host, std::move(command), longest_us);
+  }
+  state.counters["turn_us_max"] = longest_us;
+  state.counters["checksum"] = static_cast<double>(host.checksum % 1'000'000);
+}
+BENCHMARK(walk_wheel)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+void list_pages(benchmark::State& state, bool first) {
+  Host host;
+  put_delayed(host, state.range(0));
+  double longest_us = 0;
+  ListCursor after;
+  const auto page = [&] {
+    auto options = std::make_shared<CommandOptions>();
+    options->list.state = JobState::kDelayed;
+    options->list.limit = 1'000;
+    options->list.after = after;
+    Command command;
+    command.verb = Verb::kList;
+    command.tube = "default";
+    command.options = std::move(options);
+    run_scan(host, std::move(command), longest_us);
+    const auto& found = std::get<JobPage>(*host.last.detail);
+    after = first || !found.next ? ListCursor{} : *found.next;
+    host.checksum += found.jobs.size();
+  };
+  page();
+  for (auto _ : state) page();
+  state.counters["turn_us_max"] = longest_us;
+  state.counters["checksum"] = static_cast<double>(host.checksum % 1'000'000);
+}
+void list_first(benchmark::State& state) { list_pages(state, true); }
+void list_next(benchmark::State& state) { list_pages(state, false); }
+BENCHMARK(list_first)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(list_next)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
 
 void put_reserve_delete(benchmark::State& state) {
   Host host;

@@ -92,6 +92,7 @@ void Broker::State::follow_calendar() {
       enter_delayed(job, due_on_timeline(due_at_ms));
     }
   }
+  if (!dated.empty()) list_runs_.clear();  // They have them where they were.
   for (std::uint32_t i = first_tube_; i != kNil; i = tubes_[i].next) {
     Tube& tube = tubes_[i];
     if (!tube.far || !tube.far->calendar_ms) continue;

@@ -125,6 +125,7 @@ internal::Job& Broker::State::settle(Tube& tube, const JobRecord& record) {
   mutation.far_due_ms = record.due_ms;
   mutation.job = record;
   enter_settled(job, mutation.job);
+  show_in_lists(job);
   return job;
 }
 

@@ -67,6 +67,7 @@ void Broker::State::drop_everything() {
   fetches_.clear();
   lookups_.clear();
   scans_.clear();
+  list_runs_.clear();
 
   ahead_.clear();
   ahead_jobs_ = ahead_bytes_ = 0;

@@ -17,6 +17,7 @@ namespace carillon::broker {
 using internal::DueKey;
 using internal::kNeverMs;
 using internal::kNil;
+using internal::ListRun;
 using internal::Scan;
 
 namespace {
@@ -123,13 +124,70 @@ bool Broker::State::turn_scans() {
 bool Broker::State::step(Scan& scan, std::uint32_t& places) {
   if (waits(scan)) return false;
   if (read_far_of(scan)) return false;
-  if (walk_container(scan)) return true;
+  if (walk_container(scan) || take_from_run(scan)) return true;
   while (scan.next_index < jobs_.index_limit() && places > 0) {
     --places;
     const std::uint32_t index = scan.next_index++;
     if (jobs_.contains_index(index)) visit(scan, jobs_[index]);
   }
-  return scan.next_index >= jobs_.index_limit();
+  if (scan.next_index < jobs_.index_limit()) return false;
+  return scan.verb != Verb::kList || end_walk(scan);
+}
+
+/// Takes the page from what an earlier page's walk has found, if that is enough of it. Returns
+/// whether it is. O(page), but for what has changed since.
+bool Broker::State::take_from_run(Scan& scan) {
+  if (scan.verb != Verb::kList || scan.next_index > 0) return false;
+  scan.run = {};
+  scan.run.tube = scan.tube;
+  scan.run.list = scan.list;
+  scan.run.from = after(scan.list.after);
+  if (scan.list.after.id == 0) return false;  // It begins.
+  const ListRun* run = list_runs_.find(scan.tube, scan.list, scan.run.from, now_ms_);
+  if (run == nullptr) return false;
+  const std::vector<ListRun::Entry> page = run->page(jobs_, scan.run.from, scan.list.limit + 1);
+  if (page.size() <= scan.list.limit && run->bound != internal::kAfterAll) return false;
+  for (const ListRun::Entry& entry : page) {
+    if (scan.wants(entry.key)) scan.add({entry.key, entry.job, {}});
+  }
+  return true;
+}
+
+/// All jobs have been walked over: what is for this page is taken, and the rest is kept if it was
+/// much work. False: nearly all that was kept has changed meanwhile, so it walks again.
+bool Broker::State::end_walk(Scan& scan) {
+  scan.run.sort();
+  const std::vector<ListRun::Entry> page = scan.run.page(jobs_, scan.run.from, scan.list.limit + 1);
+  if (page.size() <= scan.list.limit && scan.run.bound != internal::kAfterAll) {
+    scan.next_index = 0;
+    return false;
+  }
+  for (const ListRun::Entry& entry : page) {
+    if (scan.wants(entry.key)) scan.add({entry.key, entry.job, {}});
+  }
+  if (scan.run.entries.size() > kSmall) list_runs_.keep(std::move(scan.run), now_ms_);
+  return true;
+}
+
+/// A job that was far when lists were walked has come near.
+void Broker::State::show_in_lists(const Job& job) {
+  if ((list_runs_.empty() && scans_.empty()) || job.state != JobState::kDelayed) return;
+  const DueKey key = internal::due_key(job);
+  const JobExtras* extras = extras_.of(job);
+  const std::int64_t due_at_ms =
+      extras && extras->due_at_ms ? *extras->due_at_ms : on_calendar(key.due_ms);
+  const auto is_for = [&](const ListRun& run) {
+    return run.list.state == JobState::kDelayed &&
+           (run.tube == 0 || run.tube == tubes_[job.tube].number) &&
+           fits(run.list, extras, due_at_ms);
+  };
+  list_runs_.for_each([&](ListRun& run) {
+    if (is_for(run)) run.add(key, job.index);
+  });
+  for (const auto& scan : scans_) {
+    if (scan->verb != Verb::kList || scan->next_index == 0 || key < scan->run.from) continue;
+    if (is_for(scan->run)) scan->run.collect(key, job.index);
+  }
 }
 
 /// Asks for the next far jobs, if there are more to be read.
@@ -266,13 +324,15 @@ void Broker::State::visit(Scan& scan, Job& job) {
   if (job.state != scan.list.state) return;
   const bool delayed = job.state == JobState::kDelayed;
   const DueKey key{delayed ? job.deadline_ms() : 0, job.id};
-  if (key < after(scan.list.after) || !scan.wants(key)) return;
+  if (key < after(scan.list.after)) return;
   const JobExtras* extras = extras_.of(job);
   std::int64_t due_at_ms = 0;
   if (delayed) {
     due_at_ms = extras && extras->due_at_ms ? *extras->due_at_ms : on_calendar(key.due_ms);
   }
-  if (fits(scan.list, extras, due_at_ms)) scan.add({key, std::uint32_t{job.index}, {}});
+  if (!fits(scan.list, extras, due_at_ms)) return;
+  if (scan.next_index > 0) return scan.run.collect(key, job.index);
+  if (scan.wants(key)) scan.add({key, std::uint32_t{job.index}, {}});
 }
 
 void Broker::State::begin_wheel(Scan& scan) const {

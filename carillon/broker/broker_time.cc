@@ -74,6 +74,7 @@ void Broker::State::on_due(Job& job) {
       // The calendar has been set back.
       wheel_.schedule(job, tick(due_on_timeline(*extras.due_at_ms)));
       tubes_[job.tube].front.note(jobs_, job);
+      show_in_lists(job);
       return;
     }
   }

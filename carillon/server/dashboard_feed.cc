@@ -75,8 +75,19 @@ void DashboardFeed::on_counters(const std::shared_ptr<Gathering>& gathering,
   if (!gathering->is_watched) {
     gathering_ = false;
     last_stats_.clear();
+    wheel_.reset();
     return;
   }
+  const broker::JobCounts& jobs = sum.jobs;
+  const std::uint64_t in_memory =
+      jobs.ready + jobs.reserved + jobs.delayed + jobs.buried - sum.far_jobs;
+  // (A gathering is some moments late, now and then.)
+  constexpr Span kSlack = std::chrono::milliseconds(100);
+  if (wheel_ && now - wheel_at_ < wheel_interval(in_memory) - kSlack) {
+    gathering->wheel = *wheel_;
+    return ask_for_names(gathering);
+  }
+  wheel_at_ = now;
   desk_.ask_all(command_of(Verb::kWheel),
                 [this, gathering](std::vector<Reply> more) { on_wheels(gathering, more); });
 }
@@ -88,6 +99,11 @@ void DashboardFeed::on_wheels(const std::shared_ptr<Gathering>& gathering,
     if (part == nullptr) return fail();
     add_to(gathering->wheel, *part);
   }
+  wheel_ = gathering->wheel;
+  ask_for_names(gathering);
+}
+
+void DashboardFeed::ask_for_names(const std::shared_ptr<Gathering>& gathering) {
   desk_.ask_all(command_of(Verb::kListTubes),
                 [this, gathering](std::vector<Reply> more) { on_names(gathering, more); });
 }
@@ -157,6 +173,7 @@ void DashboardFeed::finish(const Gathering& gathering) {
 void DashboardFeed::fail() {
   gathering_ = false;
   last_stats_.clear();
+  wheel_.reset();
   // What was heard before a recovery says nothing about what comes after it.
   series_.forget_last();
   publish_("unavailable", "{}");

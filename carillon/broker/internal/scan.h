@@ -14,6 +14,7 @@
 #include "carillon/broker/command.h"
 #include "carillon/broker/internal/delayed_front.h"
 #include "carillon/broker/internal/job_table.h"
+#include "carillon/broker/internal/list_runs.h"
 #include "carillon/broker/reply.h"
 
 namespace carillon::broker::internal {
@@ -58,6 +59,8 @@ struct Scan {
 
   /// kList: the first limit + 1 met so far, as a heap with the last of them on top.
   std::vector<Found> found;
+  /// kList: what the walk over the table meets.
+  ListRun run;
   std::uint64_t cleared = 0;
   WheelView wheel;
 

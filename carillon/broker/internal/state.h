@@ -305,6 +305,9 @@ class Broker::State {
   [[nodiscard]] std::int64_t far_until_ms(const ListQuery& list, const FarJobs& far) const;
   void visit_far(internal::Scan& scan, const StoredJob& stored, Tube& tube);
   [[nodiscard]] bool walk_container(internal::Scan& scan);
+  [[nodiscard]] bool take_from_run(internal::Scan& scan);
+  [[nodiscard]] bool end_walk(internal::Scan& scan);
+  void show_in_lists(const internal::Job& job);
   void visit(internal::Scan& scan, Job& job);
   void begin_wheel(internal::Scan& scan) const;
   void visit_for_wheel(WheelView& wheel, const Job& job) const;
@@ -499,6 +502,7 @@ class Broker::State {
   absl::flat_hash_map<TubeKey, KeyLookup> lookups_;
   // In the order in which they take turns.
   std::deque<std::unique_ptr<internal::Scan>> scans_;
+  internal::ListRuns list_runs_;
   std::uint64_t last_scan_ = 0;
 
   // Work left for settle_waiters().
