@@ -244,6 +244,12 @@ bool Fields::tube(std::string_view name, std::string& out) {
   return true;
 }
 
+std::vector<std::string_view> Fields::names() const {
+  std::vector<std::string_view> names;
+  for (const Value* member : members_) names.push_back(member->name);
+  return names;
+}
+
 std::optional<Fields> Fields::object(std::string_view name) {
   const bool is_query = std::any_of(members_.begin(), members_.end(), [](const Value* member) {
     return member->type == ValueType::kWord;

@@ -38,6 +38,8 @@ class Fields {
   explicit Fields(std::span<const Value> values, std::uint32_t at = 0, std::string path = {});
 
   [[nodiscard]] bool has(std::string_view name) const noexcept { return find(name) != nullptr; }
+  /// Of all members, for an object whose members anybody may name.
+  [[nodiscard]] std::vector<std::string_view> names() const;
 
   bool number(std::string_view name, std::int64_t least, std::int64_t most, std::int64_t& out);
   bool flag(std::string_view name, bool& out);

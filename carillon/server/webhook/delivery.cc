@@ -73,6 +73,7 @@ std::string request_head(const Post& post, std::string_view user_agent, std::int
   fmt::format_to(to, "Carillon-Timestamp: {}\r\n", unix_s);
   const std::string signature = sign_webhook(target.secrets, unix_s, post.job, post.body.view());
   if (!signature.empty()) fmt::format_to(to, "Carillon-Signature: {}\r\n", signature);
+  for (const auto& [name, value] : target.headers) fmt::format_to(to, "{}: {}\r\n", name, value);
   return head += "\r\n";
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "carillon/base/time.h"
@@ -27,6 +28,8 @@ struct PostTarget {
   WebhookUrl url;
   /// Keys of the signature: none, one, or two while they are being changed.
   std::vector<std::string> secrets;
+  /// Fields of the request beside ours: names and values. None is one of ours.
+  std::vector<std::pair<std::string, std::string>> headers = {};
   /// For the name, the connection and TLS together.
   Span connect_timeout = std::chrono::seconds(5);
   /// For everything until the answer's head is there.

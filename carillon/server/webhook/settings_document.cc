@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/webhook/settings_document.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +63,63 @@ void read_secrets(Fields& fields, std::vector<std::string>& out) {
   }
 }
 
+bool is_one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
+
+/// A token (RFC 9110, 5.6.2).
+bool is_header_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxHeaderNameSize &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                  is_one_of(c, "!#$%&'*+-.^_`|~");
+         });
+}
+
+/// Whether a field is ours to say, or the connection's.
+bool is_own_header(std::string_view name) {
+  constexpr std::string_view kOwn[] = {"connection",     "content-encoding",
+                                       "content-length", "content-type",
+                                       "expect",         "host",
+                                       "keep-alive",     "te",
+                                       "trailer",        "transfer-encoding",
+                                       "upgrade",        "user-agent"};
+  return name.starts_with("carillon-") || name.starts_with("proxy-") ||
+         std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
+}
+
+std::string small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return small;
+}
+
+void read_headers(Fields& fields, std::vector<std::pair<std::string, std::string>>& out) {
+  std::optional<Fields> headers = fields.object("headers");
+  if (!headers) return;
+  out.clear();
+  std::set<std::string> seen;
+  for (const std::string_view name : headers->names()) {
+    if (!is_header_name(name)) {
+      headers->invalid(name, "is not the name of a header", "1 to 64 letters, digits and -");
+    } else if (const std::string small = small_letters(name); is_own_header(small)) {
+      headers->invalid(name, "is set by the server", "another header");
+    } else if (!seen.insert(small).second) {
+      headers->invalid(name, "is there twice", "each header once");
+    }
+    std::string value;
+    headers->text(name, 0, kMaxHeaderValueSize, value);
+    const bool is_visible =
+        std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c < '\x7f'; });
+    if (!is_visible || (!value.empty() && (value.front() == ' ' || value.back() == ' '))) {
+      headers->invalid(name, "is not the value of a header", "visible ASCII, and spaces between");
+    }
+    out.emplace_back(name, std::move(value));
+  }
+  if (out.size() > kMaxWebhookHeaders) {
+    fields.invalid("headers", "has too many members", "at most 16");
+  }
+  if (std::optional<Problem> problem = headers->finish()) fields.fail(std::move(*problem));
+}
+
 void read_rate(Fields& fields, std::optional<WebhookRate>& out) {
   std::optional<Fields> rate = fields.object("rate");
   if (!rate) return;
@@ -88,7 +148,10 @@ void read_backoff(Fields& fields, WebhookBackoff& out) {
 std::optional<Problem> decode_webhook(Fields webhook, const WebhookSettings* present,
                                       WebhookSettings& settings) {
   settings = WebhookSettings();
-  if (present != nullptr) settings.target.secrets = present->target.secrets;
+  if (present != nullptr) {
+    settings.target.secrets = present->target.secrets;
+    settings.target.headers = present->target.headers;
+  }
   std::string url;
   webhook.require("url");
   if (webhook.text("url", 1, WebhookUrl::kMaxSize, url)) {
@@ -102,6 +165,7 @@ std::optional<Problem> decode_webhook(Fields webhook, const WebhookSettings* pre
     }
   }
   read_secrets(webhook, settings.target.secrets);
+  read_headers(webhook, settings.target.headers);
   read_number(webhook, "concurrency", 1, WebhookSettings::kMaxConcurrency, settings.concurrency);
   read_rate(webhook, settings.rate);
   read_span(webhook, "connect_timeout_ms", kLeastTimeoutMs, kMaxConnectTimeoutMs,
@@ -125,6 +189,10 @@ void write_webhook(const WebhookSettings& settings, bool with_secrets, JsonWrite
     out.begin_array();
     for (const std::string& secret : settings.target.secrets) out.text(secret);
     out.end_array();
+    out.key("headers");
+    out.begin_object();
+    for (const auto& [name, value] : settings.target.headers) out.field(name, value);
+    out.end_object();
   }
   out.field("concurrency", settings.concurrency);
   if (settings.rate) {
@@ -153,6 +221,7 @@ void write_webhook_state(const WebhookSettings& settings, const WebhookState& st
                          JsonWriter& out) {
   out.begin_object();
   out.field("secrets", settings.target.secrets.size());
+  out.field("headers", settings.target.headers.size());
   out.field("in_flight", state.in_flight);
   out.field("concurrency_now", state.concurrency);
   out.field("waits_for_connection", state.starved);

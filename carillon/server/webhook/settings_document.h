@@ -21,9 +21,13 @@ namespace carillon::server {
 inline constexpr std::size_t kMaxWebhookSecrets = 2;
 inline constexpr std::size_t kLeastSecretSize = 16;
 inline constexpr std::size_t kMaxSecretSize = 256;
+inline constexpr std::size_t kMaxWebhookHeaders = 16;
+inline constexpr std::size_t kMaxHeaderNameSize = 64;
+inline constexpr std::size_t kMaxHeaderValueSize = 1'024;
 
 /// Reads the object `webhook` that a client sent. Members that are not there have their defaults;
-/// without `secrets` those of `present` stay, so that what a client was shown can be sent back.
+/// without `secrets` or `headers` those of `present` stay, so that what a client was shown can be
+/// sent back.
 [[nodiscard]] std::optional<protocol::http::Problem> decode_webhook(protocol::http::Fields webhook,
                                                                     const WebhookSettings* present,
                                                                     WebhookSettings& settings);

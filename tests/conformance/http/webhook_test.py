@@ -48,6 +48,43 @@ class WebhookTest(unittest.TestCase):
     def state(self, tube="t"):
         return self.tube(tube)["webhook"]
 
+    def test_headers_of_ones_own_are_sent_and_never_shown(self):
+        headers = {"Authorization": "Bearer of the endpoint", "X-Empty": "", "x-b3": "a, b;c=1"}
+        self.assertEqual(self.set(headers=headers).status, 204)
+        self.assertNotIn(b"of the endpoint", self.server.get("/api/v1/tubes/t").raw)
+        self.assertEqual(self.state()["headers"], 3)
+        self.server.put()
+        wait_until(lambda: len(self.endpoint.taken()) == 1, "a request")
+        for name, value in headers.items():
+            self.assertEqual(self.endpoint.requests[0].fields[name.lower()], value)
+        # What was shown can be sent back, and after a kill they are still there.
+        self.assertEqual(self.set().status, 204)
+        self.server.kill_and_restart()
+        self.server.put()
+        wait_until(lambda: len(self.endpoint.taken()) == 2, "a request")
+        self.assertEqual(self.endpoint.requests[1].fields["authorization"],
+                         headers["Authorization"])
+        self.assertEqual(self.set(headers={}).status, 204)
+        self.server.put()
+        wait_until(lambda: len(self.endpoint.taken()) == 3, "a request")
+        self.assertNotIn("authorization", self.endpoint.requests[2].fields)
+
+    def test_headers_that_would_be_the_servers_or_break_the_request_are_refused(self):
+        wrong = [{name: "x"} for name in (
+            "Host", "content-LENGTH", "Content-Type", "Transfer-Encoding", "Connection",
+            "Carillon-Job-Id", "carillon-anything", "Proxy-Authorization", "User-Agent", "TE",
+            "Expect", "a b", "a:b", "", "x\r\nY", "ü", "n" * 65)]
+        wrong += [{"X-A": value} for value in (
+            "a\r\nCarillon-Job-Id: 7", "a\nb", "a\rb", "\0", "é", " a", "a ", "\x7f", "v" * 1025,
+            5, None, ["a"])]
+        wrong += [{f"X-{i}": "v" for i in range(17)}, {"X-A": "1", "x-a": "2"}]
+        for headers in wrong:
+            response = self.set(headers=headers)
+            self.assertEqual((response.status, response.problem), (422, "invalid-field"),
+                             (headers, response))
+            self.assertIn("headers", response.json["field"])
+        self.assertEqual(self.server.get("/api/v1/tubes/t").status, 404, "something was set")
+
     def test_a_job_is_posted_when_it_is_due_with_all_that_belongs_to_it(self):
         self.assertEqual(self.set(secrets=[SECRET]).status, 204)
         before = time.time()
