@@ -669,7 +669,7 @@ class Serve(unittest.TestCase):
         with open(os.path.join(ROOT, "packaging/carillon.toml"), encoding="utf-8") as file:
             commented = re.findall(r"^# ([a-z-]+ = .*)$", file.read(), re.MULTILINE)
         for line in commented:
-            if not line.startswith(("listen", "http-tokens")):
+            if not line.startswith(("listen", "http-tokens", "login-tokens")):
                 self.assertIn(line + "\n", out)
 
     def test_version(self):
