@@ -85,6 +85,7 @@ struct Reserve {
     }
     std::int64_t left_ms = wire_ms(timeout, "--timeout", kMostWaitSeconds);
     std::vector<std::string> names;
+    names.reserve(tubes.size());
     for (const std::string& tube : tubes) names.push_back(json_string(tube));
     const Api api(target);
     // The API waits for a time; more is asked for again.

@@ -123,6 +123,7 @@ struct Remove {
 
   void run() const {
     std::vector<std::string> paths;
+    paths.reserve(names.size());
     for (const std::string& name : names) paths.push_back(schedule_path(name));
     const Api api(target);
     std::vector<std::string> deleted;

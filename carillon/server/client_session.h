@@ -117,7 +117,7 @@ class ClientSession {
 
   /// While the session waits, input is still read up to this many bytes, so that the end of the
   /// input is seen.
-  static constexpr std::size_t kReadAhead = 64 * 1024;
+  static constexpr std::size_t kReadAhead = std::size_t{64} * 1024;
   /// No more is parsed at a time once it has been answered with this much, so that a session that
   /// asks for much does not keep the others waiting: resume() goes on.
   static constexpr std::size_t kTurnBytes = std::size_t{64} * 1024;
