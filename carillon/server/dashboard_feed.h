@@ -35,7 +35,7 @@ namespace carillon::server {
 ///            what asks for the wheel is blocked until it has been looked through.
 /// Callbacks: `publish` may be called before gather() returns.
 /// Cost:      a gathering asks each partition three times, and for kTubesAsked tubes at most; with
-///            more tubes each is asked for in turn. The wheel is walked over, some 20 ms for each
+///            more tubes each is asked for in turn. The wheel is walked over, some 10 ms for each
 ///            million jobs in memory (walk_wheel of broker_bench): so with many jobs it is asked
 ///            for less often (wheel_interval()), and meanwhile shown as it was.
 class DashboardFeed {

@@ -25,8 +25,8 @@ struct ListRun {
     std::uint32_t job = kNil;
     friend bool operator<(const Entry& a, const Entry& b) noexcept { return a.key < b.key; }
   };
-  /// So many are kept: 32 pages of the largest size. Twice as many while they are collected.
-  static constexpr std::size_t kMost = 32'768;
+  /// So many are kept: 16 pages of the largest size. Twice as many while they are collected.
+  static constexpr std::size_t kMost = 16'384;
 
   TubeNumber tube = 0;
   ListQuery list;              ///< What was asked for; `after` and `limit` say nothing.
@@ -90,7 +90,7 @@ struct ListRun {
 /// the run that a page is taken from is no older than the listing that the page belongs to, and
 /// has every job that has been there, unchanged, since that began.
 ///
-/// Cost: 24 bytes for each of at most 32,768 jobs (twice that if many came near since) in each of
+/// Cost: 24 bytes for each of at most 16,384 jobs (twice that if many came near since) in each of
 ///       kRuns runs, until kKeptMs after their last use; nothing while no long list is asked for.
 class ListRuns {
  public:
