@@ -119,10 +119,12 @@ HttpRequestReader::Event HttpRequestReader::read(std::string_view& bytes) {
     }
     if (error || bytes.empty() || taken == 0) break;
   }
-  // What Beast leaves in the buffer is part of a line, and counts for the limit only when it ends.
-  if (!has_head_ && bytes.size() > max_header_) {
+  // What Beast leaves in the buffer is part of a line, and counts for the limit only when it ends;
+  // or the extension of a chunk, or the trailer, which count for none.
+  if (bytes.size() > max_header_) {
     return refuse({ProblemKind::kHeaderTooLarge,
-                   "the request line and the headers are larger",
+                   has_head_ ? "the extension of a chunk, or the trailer, is larger"
+                             : "the request line and the headers are larger",
                    {},
                    fmt::format("http-max-header is {}", max_header_)});
   }

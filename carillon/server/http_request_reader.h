@@ -18,7 +18,8 @@ namespace carillon::server {
 
 /// Threads: one object, one thread.
 /// Errors:  a request that is refused ends the reading: nothing behind it can be understood.
-/// Limits:  the header's size is `max_header`; the body's is what allow_body() says.
+/// Limits:  the header's size is `max_header`, and so are that of a chunk's extension and of the
+///          trailer; the body's is what allow_body() says.
 class HttpRequestReader {
  public:
   explicit HttpRequestReader(std::size_t max_header);

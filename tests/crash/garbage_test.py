@@ -24,7 +24,7 @@ from webhook_kill_loop import Api
 
 MIB = 1 << 20
 SOON = 10.0       # Seconds; what takes longer is a client that waits for another one's fault.
-MAX_GROWTH = 96 * MIB  # max-bodies, and what an allocator keeps.
+MAX_GROWTH = 48 * MIB  # max-bodies, and what an allocator keeps.
 GONE = (OSError, http.client.HTTPException, Gone)
 LIMITS = ["--http-header-timeout", "2s", "--http-body-timeout", "2s", "--http-idle-timeout", "3s",
           "--http-write-timeout", "2s", "--http-max-bodies", "32MiB", "--http-max-body", "1MiB",
@@ -304,7 +304,10 @@ class Attacker(threading.Thread):
     def endless(self, port):
         head = self.random.choice((b"", b"GET /", b"GET / HTTP/1.1\r\nX: ", b"put 0 0 60 1000000000"
                                    b"\r\n", b"POST /api/v1/reserve HTTP/1.1\r\nHost: x\r\n"
-                                   b"Transfer-Encoding: chunked\r\n\r\n"))
+                                   b"Transfer-Encoding: chunked\r\n\r\n",
+                                   b"POST /api/v1/reserve HTTP/1.1\r\nHost: localhost\r\n"
+                                   b"Content-Type: application/json\r\n"
+                                   b"Transfer-Encoding: chunked\r\n\r\n5;"))
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.sendall(head)
             for _ in range(self.random.randrange(40)):
@@ -409,6 +412,14 @@ class Garbage:
             for length in (1 << 20 | 1, 10**15, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**40))
             if statuses(received) not in ([400], [413])]
         self.check(not wrong, f"declared bodies that are too large are refused {wrong}")
+        head = b"POST /api/v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: " \
+               b"application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for what, chunks in (("extension", b"5;" + b"x" * (64 * MIB)),
+                             ("trailer", b"0\r\n" + b"X: y\r\n" * (10 * MIB)),
+                             ("trailing line", b"0\r\nX: " + b"y" * (64 * MIB))):
+            received, closed = exchange(self.http, head + chunks, end=False)
+            self.check(closed and statuses(received) in ([431], []),
+                       f"a chunk's {what} of 60 MB is refused {statuses(received)}")
         received, closed = exchange(self.http, b"GET /" + b"x" * (8 * MIB))
         self.check(closed and statuses(received) in ([431], []), "a line of 8 MB is refused")
         received, closed = exchange(self.http, b"GET / HTTP/1.1\r\nHost: x\r\n" +
