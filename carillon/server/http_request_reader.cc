@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <limits>
 #include <utility>
 
@@ -35,7 +35,34 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
 
 }  // namespace
 
-class HttpRequestReader::Parser : public beast::request_parser<beast::string_body> {
+/// Beast's string_body takes memory for the whole length when it has been announced.
+struct GrowingBody {
+  using value_type = std::string;  // NOLINT(readability-identifier-naming): Beast's names.
+
+  class reader {  // NOLINT(readability-identifier-naming)
+   public:
+    template <bool is_request, class Fields>
+    explicit reader(beast::header<is_request, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>&, boost::system::error_code& error) {
+      error = {};
+    }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, boost::system::error_code& error) {
+      error = {};
+      const std::size_t before = body_.size();
+      for (const boost::asio::const_buffer part : boost::beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(part.data()), part.size());
+      }
+      return body_.size() - before;
+    }
+    void finish(boost::system::error_code& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
+class HttpRequestReader::Parser : public beast::request_parser<GrowingBody> {
  public:
   explicit Parser(std::size_t max_header) {
     header_limit(static_cast<std::uint32_t>(std::min<std::size_t>(max_header, kMostHeader)));
@@ -60,6 +87,17 @@ void HttpRequestReader::allow_body(std::uint64_t limit) {
   body_limit_ = limit;
   parser_->body_limit(limit);
   parser_->eager(true);
+}
+
+std::size_t HttpRequestReader::body_size() const noexcept {
+  return parser_ == nullptr ? 0 : parser_->get().body().size();
+}
+
+HttpRequestReader::Event HttpRequestReader::refuse_head(std::string_view what) {
+  return refuse({ProblemKind::kHeaderTooLarge,
+                 std::string(what),
+                 {},
+                 fmt::format("http-max-header is {}", max_header_)});
 }
 
 Problem HttpRequestReader::body_too_large() const {
@@ -95,10 +133,7 @@ HttpRequestReader::Event HttpRequestReader::read(std::string_view& bytes) {
     bytes.remove_prefix(taken);
     if (error && error != beast::error::need_more) {
       if (error == beast::error::header_limit || error == beast::error::buffer_overflow) {
-        return refuse({ProblemKind::kHeaderTooLarge,
-                       "the request line and the headers are larger",
-                       {},
-                       fmt::format("http-max-header is {}", max_header_)});
+        return refuse_head("the request line and the headers are larger");
       }
       if (error == beast::error::body_limit) {
         return refuse(body_too_large());
@@ -122,11 +157,8 @@ HttpRequestReader::Event HttpRequestReader::read(std::string_view& bytes) {
   // What Beast leaves in the buffer is part of a line, and counts for the limit only when it ends;
   // or the extension of a chunk, or the trailer, which count for none.
   if (bytes.size() > max_header_) {
-    return refuse({ProblemKind::kHeaderTooLarge,
-                   has_head_ ? "the extension of a chunk, or the trailer, is larger"
-                             : "the request line and the headers are larger",
-                   {},
-                   fmt::format("http-max-header is {}", max_header_)});
+    return refuse_head(has_head_ ? "the extension of a chunk, or the trailer, is larger"
+                                 : "the request line and the headers are larger");
   }
   return Event::kNeedMore;
 }

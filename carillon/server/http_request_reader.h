@@ -38,6 +38,8 @@ class HttpRequestReader {
   Event read(std::string_view& bytes);
   /// How many bytes of body are read at most; more are refused.
   void allow_body(std::uint64_t limit);
+  /// Bytes of the body that have come.
+  [[nodiscard]] std::size_t body_size() const noexcept;
   /// Begins with the next request.
   void next();
 
@@ -50,6 +52,7 @@ class HttpRequestReader {
  private:
   class Parser;
   Event refuse(protocol::http::Problem problem);
+  Event refuse_head(std::string_view what);
   [[nodiscard]] protocol::http::Problem body_too_large() const;
   std::optional<protocol::http::Problem> take_head();
 

@@ -156,7 +156,9 @@ void HttpSession::parse(std::string_view& bytes) {
   using Event = HttpRequestReader::Event;
   needs_more_ = false;
   for (;;) {
-    switch (reader_.read(bytes)) {
+    const Event event = reader_.read(bytes);
+    if (event != Event::kRefused && event != Event::kHead && !count_body()) return;
+    switch (event) {
       case Event::kNeedMore: needs_more_ = true; return;
       case Event::kHead:
         if (!on_head()) return;
@@ -227,17 +229,36 @@ std::unique_ptr<Problem> HttpSession::check_head(std::uint64_t& body_limit) {
         Problem{ProblemKind::kTooLarge, fmt::format("it has {} bytes", request.content_length),
                 "body", fmt::format("http-max-body is {}", limits.max_body)});
   }
-  const std::size_t size = request.chunked ? limits.max_body : request.content_length;
-  if (size > limits.max_bodies - std::min(context_.bodies, limits.max_bodies)) {
-    Problem problem{ProblemKind::kOverloaded, "the bodies of other requests take all the memory"};
-    problem.limit = fmt::format("http-max-bodies is {}", limits.max_bodies);
-    problem.retry_after_s = 1;
-    return std::make_unique<Problem>(std::move(problem));
-  }
-  body_reserved_ = size;
-  context_.bodies += size;
+  if (request.content_length > room_for_bodies()) return std::make_unique<Problem>(no_room());
   body_limit = limits.max_body;
   return nullptr;
+}
+
+std::size_t HttpSession::room_for_bodies() const {
+  const std::size_t most = context_.limits.max_bodies;
+  return most - std::min(context_.bodies, most);
+}
+
+Problem HttpSession::no_room() const {
+  Problem problem{ProblemKind::kOverloaded, "the bodies of other requests take all the memory"};
+  problem.limit = fmt::format("http-max-bodies is {}", context_.limits.max_bodies);
+  problem.retry_after_s = 1;
+  return problem;
+}
+
+/// Counts what has come of the body: what was only announced takes no room from others. False:
+/// there is none, and it has been refused.
+bool HttpSession::count_body() {
+  if (refused_ != nullptr || !reader_.has_head()) return true;
+  const std::size_t size = std::max(reader_.body_size(), reader_.request().body.size());
+  const std::size_t more = size - std::min(size, body_reserved_);
+  if (more > room_for_bodies()) {
+    refuse_and_close(no_room());
+    return false;
+  }
+  body_reserved_ += more;
+  context_.bodies += more;
+  return true;
 }
 
 void HttpSession::on_complete() {

@@ -103,6 +103,9 @@ class HttpSession {
   [[nodiscard]] std::unique_ptr<protocol::http::Problem> check_head(std::uint64_t& body_limit);
   void on_complete();
   void write_head(const HttpResponse& response, std::size_t size);
+  [[nodiscard]] std::size_t room_for_bodies() const;
+  [[nodiscard]] protocol::http::Problem no_room() const;
+  [[nodiscard]] bool count_body();
   void release_body();
   [[nodiscard]] bool exchange_is_over() const noexcept;
   [[nodiscard]] std::size_t kept_size() const noexcept { return kept_.size() - kept_from_; }

@@ -302,6 +302,54 @@ TEST_F(HttpSessionTest, BodiesOfRefusedRequestsAreNotCounted) {
   EXPECT_EQ(context_.bodies, 0U);
 }
 
+TEST_F(HttpSessionTest, OnlyWhatHasComeOfABodyTakesRoomFromOthers) {
+  context_.limits.max_bodies = 100;
+  const std::string_view chunked =
+      "POST /api/v1/tubes/t/jobs HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n";
+  session_->receive(chunked);
+  EXPECT_EQ(context_.bodies, 0U) << "announced only";
+  session_->receive("a\r\n0123456789\r\n");
+  EXPECT_EQ(context_.bodies, 10U);
+  session_->receive("5\r\n01");
+  EXPECT_EQ(context_.bodies, 12U);
+  context_.bodies += 86;  // Of others.
+  session_->receive("2");
+  EXPECT_THAT(sent(), IsEmpty());
+  session_->receive("34");
+  EXPECT_THAT(sent(), AllOf(HasSubstr(" 503 "), HasSubstr("http-max-bodies is 100")));
+  EXPECT_FALSE(session_->wants_input());
+  session_.reset();
+  EXPECT_EQ(context_.bodies, 86U);
+}
+
+TEST_F(HttpSessionTest, TrailersHaveALimit) {
+  session_->receive(
+      "POST /api/v1/tubes/t/jobs HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n");
+  const std::string trailers(1'000, 'a');
+  std::size_t given = 0;
+  std::string said;
+  while (said.empty() && given < 10 * context_.limits.max_header) {
+    session_->receive("a: " + trailers + "\r\n");
+    given += trailers.size();
+    said = sent();
+  }
+  EXPECT_THAT(said, AllOf(HasSubstr(" 431 "), HasSubstr("the trailer")));
+  EXPECT_LE(given, context_.limits.max_header + 2 * trailers.size());
+  EXPECT_FALSE(session_->wants_input());
+}
+
+TEST_F(HttpSessionTest, AFewTrailersAreReadOver) {
+  session_->receive(
+      "POST /api/v1/tubes/t/jobs HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+      "Digest: none\r\nHost: elsewhere\r\n\r\n");
+  const auto asked = partitions_.take();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].command.body.view(), "x");
+}
+
 TEST_F(HttpSessionTest, EventsGoToWhoListensAndStopWithThem) {
   session_->receive("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(sent(), HasSubstr("text/event-stream"));

@@ -196,12 +196,12 @@ bool encode(const Reply& reply, std::string& out) {
     case Answer::kPaused: out += "PAUSED\r\n"; return false;
     case Answer::kStats: encode_detail(reply, out); return false;
     case Answer::kNotFound: out += "NOT_FOUND\r\n"; return false;
+    case Answer::kTubeFull:
     case Answer::kOutOfMemory: out += "OUT_OF_MEMORY\r\n"; return false;
     case Answer::kInternalError: out += "INTERNAL_ERROR\r\n"; return false;
     // Answers to commands that beanstalk does not have; or that the session answers by itself.
     case Answer::kExists:
     case Answer::kConflict:
-    case Answer::kTubeFull:
     case Answer::kChanged:
     case Answer::kHandedOver:
     case Answer::kListed:

@@ -49,6 +49,7 @@ TEST(BeanstalkEncoder, SpellsTheWords) {
   EXPECT_EQ(bytes_of(answer(Answer::kPaused)), "PAUSED\r\n");
   EXPECT_EQ(bytes_of(answer(Answer::kNotFound)), "NOT_FOUND\r\n");
   EXPECT_EQ(bytes_of(answer(Answer::kOutOfMemory)), "OUT_OF_MEMORY\r\n");
+  EXPECT_EQ(bytes_of(answer(Answer::kTubeFull)), "OUT_OF_MEMORY\r\n");
   EXPECT_EQ(bytes_of(answer(Answer::kInternalError)), "INTERNAL_ERROR\r\n");
 }
 

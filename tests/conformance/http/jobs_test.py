@@ -7,12 +7,13 @@
 
 import base64
 import json
+import socket
 import sys
 import threading
 import time
 import unittest
 
-from client import Server
+from client import HOST, Server
 
 BINARY = None
 
@@ -569,6 +570,10 @@ class TubeTest(HttpTest):
         response = self.server.post(self.path("/jobs"), {"body": "x"})
         self.assert_problem(response, 429, "tube-full")
         self.assertEqual(self.server.get(self.path()).json["settings"]["max_jobs"], 2)
+        with socket.create_connection((HOST, self.server.beanstalk_port), timeout=20) as client:
+            client.sendall(b"use %s\r\nput 0 9 60 1\r\nx\r\nquit\r\n" % self.tube.encode())
+            said = b"".join(iter(lambda: client.recv(4096), b""))
+        self.assertEqual(said.split(b"\r\n")[1], b"OUT_OF_MEMORY")
 
 
 class InstanceTest(HttpTest):

@@ -159,7 +159,7 @@ class TransportTest(unittest.TestCase):
         for _ in range(2):
             connection = self.server.socket()
             connection.sendall(request("POST", "/api/v1/tubes/t/jobs:batch", b"", JSON,
-                                       "Content-Length: 65536"))
+                                       "Content-Length: 65536") + b" " * 60000)
             held.append(connection)
         time.sleep(0.1)
         received = self.exchange(request("POST", "/api/v1/tubes/t/jobs:batch", b" " * 65536,
