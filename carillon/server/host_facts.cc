@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -47,6 +48,12 @@ std::uint64_t resident_bytes() {
   std::uint64_t resident = 0;
   if (!(file >> total >> resident)) return 0;
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::optional<std::uint64_t> free_bytes_of(const std::string& folder) {
+  struct statvfs system{};
+  if (::statvfs(folder.c_str(), &system) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
 }
 
 std::string random_id() {

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "carillon/base/result.h"
@@ -36,6 +37,10 @@ class SignalsHeldBack {
 /// An error that says why this process may not write to `folder`; none if it may, or if there is
 /// no such folder yet.
 [[nodiscard]] Result<void> check_writable(const std::string& folder);
+
+/// What a process without privileges may still write to the disk of `folder`; nothing if the system
+/// does not say.
+[[nodiscard]] std::optional<std::uint64_t> free_bytes_of(const std::string& folder);
 
 /// Raises the soft limit of open files to the hard one; returns what it is then.
 std::uint64_t raise_file_limit() noexcept;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,6 +73,9 @@ struct HttpContext {
     std::uint64_t commit_failures = 0;
     std::uint64_t recoveries = 0;
     bool accepts_puts = true;
+    /// Of the data folder's disk; nothing: there is none, or it does not say.
+    std::optional<std::uint64_t> free_bytes;
+    std::uint64_t min_free_bytes = 0;
     std::int64_t uptime_ms = 0;
     std::string version;
     std::string id;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server itself over HTTP: statistics, events, health.
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 #include "carillon/server/dashboard_json.h"
 #include "carillon/server/http_events.h"
 #include "carillon/server/http_handlers.h"
 #include "carillon/server/stats_document.h"
+#include "carillon/server/units.h"
 
 namespace carillon::server {
 namespace {
@@ -22,6 +26,17 @@ void respond_status(HttpExchange& exchange, std::string_view status) {
   out.field("status", status);
   out.end_object();
   exchange.respond_json(200, out);
+}
+
+std::string too_little_space(const HttpContext::ServerFacts& facts) {
+  constexpr double kBytesPerMiB = 1 << 20;
+  return fmt::format(
+      "puts are refused: {} MiB are free on the data folder's disk, less than "
+      "min-free-space ({})",
+      facts.free_bytes
+          ? fmt::format("{:.1f}", static_cast<double>(*facts.free_bytes) / kBytesPerMiB)
+          : "?",
+      format_size(facts.min_free_bytes));
 }
 
 }  // namespace
@@ -88,8 +103,9 @@ void get_readiness(HttpExchange& exchange) {
             Problem{ProblemKind::kUnavailable, "the store of a partition is being recovered"});
       }
     }
-    if (!exchange.context().describe().accepts_puts) {
-      return exchange.respond(Problem{ProblemKind::kUnavailable, "the disk is full"});
+    const HttpContext::ServerFacts facts = exchange.context().describe();
+    if (!facts.accepts_puts) {
+      return exchange.respond(Problem{ProblemKind::kUnavailable, too_little_space(facts)});
     }
     respond_status(exchange, "ready");
   });

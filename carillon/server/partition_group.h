@@ -51,7 +51,7 @@ class PartitionGroup : public Partitions {
     std::uint64_t mutations = 0;
     std::uint64_t commit_failures = 0;
     std::uint64_t recoveries = 0;  ///< The start included.
-    bool accepts_puts = true;      ///< False: the disk is full.
+    bool accepts_puts = true;      ///< False: less than min-free-space is left.
   };
   /// Sums over the partitions; may lag by a turn.
   [[nodiscard]] virtual Totals totals() const noexcept = 0;

@@ -332,7 +332,11 @@ Result<void> Server::Impl::open_http() {
         facts.version = version();
         facts.id = process_id_;
         facts.store = options_.memory ? "memory" : "RocksDB";
-        if (!options_.memory) facts.data = options_.data;
+        if (!options_.memory) {
+          facts.data = options_.data;
+          facts.free_bytes = free_bytes_of(options_.data);
+          facts.min_free_bytes = options_.min_free_space;
+        }
         facts.memory_bytes = resident_bytes();
         facts.limits = limits();
         return facts;

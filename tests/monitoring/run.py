@@ -223,7 +223,8 @@ def main():
                          'carillon_webhook_tube_failures{tube="hooked"} 1',
                          "carillon_webhooks 1",
                          'carillon_tube_jobs{tube="_other",state="ready"} 4',
-                         "carillon_store_available 1", "carillon_draining 0"):
+                         "carillon_store_available 1", "carillon_store_accepts_puts 1",
+                         "carillon_draining 0"):
                 checks.that(f"\n{line}\n" in text, line)
             own = {tube for tube in re.findall(r'carillon_tube_paused\{tube="([^"]*)"', text)}
             checks.that(len(own) == 4 and "_other" not in own,

@@ -41,6 +41,10 @@ constexpr MetricTraits kCatalogue[] = {
     {"carillon_store_recoveries_total", kCounter, "",
      "Times that a partition was read again from its store, the start included"},
     {"carillon_store_available", kGauge, "", "1 if every partition is in service, else 0"},
+    {"carillon_store_accepts_puts", kGauge, "",
+     "0 if puts are refused since the disk has less free than min-free-space, else 1"},
+    {"carillon_store_free_bytes", kGauge, "",
+     "Free on the disk of the data folder; not shown with --memory"},
     {"carillon_draining", kGauge, "", "1 if puts are refused, else 0"},
     {"carillon_tubes", kGauge, "", "Tubes"},
     {"carillon_body_bytes", kGauge, "", "Bodies of jobs held in memory"},
@@ -197,6 +201,8 @@ void set_partitions(Families& out, const MetricsSample& sample) {
   out.set("carillon_commit_failures_total", sample.commit_failures);
   out.set("carillon_store_recoveries_total", sample.recoveries);
   out.set("carillon_store_available", std::uint64_t{sample.store_available});
+  out.set("carillon_store_accepts_puts", std::uint64_t{sample.accepts_puts});
+  if (sample.free_bytes) out.set("carillon_store_free_bytes", *sample.free_bytes);
   out.set("carillon_draining", std::uint64_t{sample.draining});
   out.set("carillon_tubes", all.tubes);
   out.set("carillon_body_bytes", all.body_bytes);

@@ -44,6 +44,9 @@ struct MetricsSample {
   std::uint64_t commit_failures = 0;
   std::uint64_t recoveries = 0;
   bool store_available = true;
+  bool accepts_puts = true;
+  /// Of the data folder's disk; nothing: the jobs are in memory only.
+  std::optional<std::uint64_t> free_bytes;
   bool draining = false;
 
   std::uint64_t connections = 0;

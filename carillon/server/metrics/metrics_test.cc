@@ -19,6 +19,8 @@ using testing::Not;
 MetricsSample sample() {
   MetricsSample sample;
   sample.version = "1.2.3";
+  sample.accepts_puts = false;
+  sample.free_bytes = 12'345;
   sample.partitions.tubes = 3;
   sample.partitions.jobs.ready = 10;
   sample.partitions.jobs.delayed = 7;
@@ -49,22 +51,26 @@ MetricsSample sample() {
 
 TEST(Metrics, AreShownAsText) {
   const std::string text = to_text(sample());
-  for (const char* line :
-       {"carillon_build_info{version=\"1.2.3\"} 1\n", "# TYPE carillon_jobs gauge\n",
-        "carillon_jobs{state=\"ready\"} 10\n", "# TYPE carillon_jobs_put_total counter\n",
-        "carillon_jobs_put_total 100\n", "carillon_store_available 1\n",
-        "carillon_tube_jobs{tube=\"orders\",state=\"ready\"} 4\n",
-        "carillon_tube_jobs{tube=\"_other\",state=\"ready\"} 6\n",
-        "carillon_tube_jobs{tube=\"_other\",state=\"delayed\"} 7\n",
-        "carillon_tube_oldest_ready_seconds{tube=\"orders\"} 1.5\n",
-        "carillon_tube_paused{tube=\"orders\"} 1\n",
-        "carillon_webhook_posts_total{outcome=\"2xx\"} 5\n",
-        "carillon_webhook_posts_total{outcome=\"timed_out\"} 2\n",
-        "carillon_webhook_post_duration_seconds_bucket{le=\"0.005\"} 3\n",
-        "carillon_webhook_post_duration_seconds_bucket{le=\"+Inf\"} 4\n",
-        "carillon_webhook_post_duration_seconds_sum 61.5\n",
-        "carillon_webhook_tube_failures{tube=\"orders\"} 6\n",
-        "carillon_webhook_tube_paused_seconds{tube=\"orders\"} 2.5\n"}) {
+  for (const char* line : {"carillon_build_info{version=\"1.2.3\"} 1\n",
+                           "# TYPE carillon_jobs gauge\n",
+                           "carillon_jobs{state=\"ready\"} 10\n",
+                           "# TYPE carillon_jobs_put_total counter\n",
+                           "carillon_jobs_put_total 100\n",
+                           "carillon_store_available 1\n",
+                           "carillon_store_accepts_puts 0\n",
+                           "carillon_store_free_bytes 12345\n",
+                           "carillon_tube_jobs{tube=\"orders\",state=\"ready\"} 4\n",
+                           "carillon_tube_jobs{tube=\"_other\",state=\"ready\"} 6\n",
+                           "carillon_tube_jobs{tube=\"_other\",state=\"delayed\"} 7\n",
+                           "carillon_tube_oldest_ready_seconds{tube=\"orders\"} 1.5\n",
+                           "carillon_tube_paused{tube=\"orders\"} 1\n",
+                           "carillon_webhook_posts_total{outcome=\"2xx\"} 5\n",
+                           "carillon_webhook_posts_total{outcome=\"timed_out\"} 2\n",
+                           "carillon_webhook_post_duration_seconds_bucket{le=\"0.005\"} 3\n",
+                           "carillon_webhook_post_duration_seconds_bucket{le=\"+Inf\"} 4\n",
+                           "carillon_webhook_post_duration_seconds_sum 61.5\n",
+                           "carillon_webhook_tube_failures{tube=\"orders\"} 6\n",
+                           "carillon_webhook_tube_paused_seconds{tube=\"orders\"} 2.5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }

@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "carillon/store/rocksdb/folder_check.h"
 #include "carillon/store/rocksdb/record_codec.h"
@@ -33,10 +36,12 @@ using testing::write_file;
 
 class Backup : public ::testing::Test {
  protected:
-  void open(const std::string& folder) {
+  void open(const std::string& folder, decltype(RocksOptions::log) log = {}) {
     store_.reset();
     database_.reset();
-    Result<std::unique_ptr<RocksDatabase>> opened = RocksDatabase::open(small_options(folder));
+    RocksOptions options = small_options(folder);
+    options.log = std::move(log);
+    Result<std::unique_ptr<RocksDatabase>> opened = RocksDatabase::open(std::move(options));
     ASSERT_TRUE(opened) << opened.error().message;
     database_ = std::move(*opened);
     store_ = database_->open_partition(0);
@@ -97,6 +102,15 @@ TEST_F(Backup, OfAnOpenFolderHasWhatWasAcknowledgedAndNothingLater) {
   EXPECT_EQ(recovered_.jobs.back().body.view(), std::string(200, 'x'));
   // The ids of 31 to 40 are not given out again.
   EXPECT_EQ(recovered_.partition->next_id, 31 + kRestoreIdGap);
+}
+
+TEST_F(Backup, OfAnOpenFolderIsNothingToWarnOf) {
+  std::vector<std::string> logged;
+  open(data_, [&logged](LogLevel, std::string_view message) { logged.emplace_back(message); });
+  put_jobs(1, 10);
+  for (const char* name : {"1", "2", "3"}) ASSERT_TRUE(database_->back_up(backup_ + name));
+  close();
+  EXPECT_EQ(logged, std::vector<std::string>());
 }
 
 TEST_F(Backup, UnderLoadAndFlushesIsSoundEveryTime) {

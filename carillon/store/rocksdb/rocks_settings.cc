@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include <rocksdb/convenience.h>
@@ -14,6 +16,19 @@
 
 namespace carillon::store {
 namespace {
+
+/// What RocksDB says when deletions of files are forbidden twice, and then allowed once. Each
+/// backup has that, since listing the files forbids them too while it goes on: nothing is wrong.
+constexpr std::string_view kNestedDeletions[] = {
+    "File Deletions Disabled, but already disabled.",
+    "File Deletions Enable, but not really enabled.",
+};
+
+bool is_of_nested_deletions(std::string_view format) {
+  return std::any_of(
+      std::begin(kNestedDeletions), std::end(kNestedDeletions),
+      [format](std::string_view text) { return format.find(text) != std::string_view::npos; });
+}
 
 class ForwardingLogger final : public rocksdb::Logger {
  public:
@@ -26,6 +41,7 @@ class ForwardingLogger final : public rocksdb::Logger {
         level == rocksdb::InfoLogLevel::HEADER_LEVEL) {
       return;
     }
+    if (is_of_nested_deletions(format)) return;
     char text[1'024];
     const int size = std::vsnprintf(text, sizeof text, format, args);
     if (size <= 0) return;

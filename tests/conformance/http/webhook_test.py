@@ -7,6 +7,7 @@ and what the server says of both; and what /healthz and /readyz say.
 """
 
 import os
+import re
 import sys
 import time
 import unittest
@@ -204,7 +205,7 @@ class HealthTest(unittest.TestCase):
             self.assertEqual(self.ready(server)[0], 503)
             self.assertIn(b"\ncarillon_draining 1\n", server.get("/metrics").raw)
 
-    def test_a_server_whose_disk_is_full_is_healthy_and_not_ready(self):
+    def test_a_server_with_too_little_space_is_healthy_and_not_ready(self):
         with Server(BINARY, durable=True) as server:
             server.process.kill()
             server.process.wait()
@@ -213,7 +214,13 @@ class HealthTest(unittest.TestCase):
             self.assertEqual(server.get("/healthz").status, 200)
             status, problem = self.ready(server)
             self.assertEqual(status, 503)
-            self.assertIn("disk is full", problem["detail"])
+            self.assertRegex(problem["detail"], r"puts are refused: [0-9.]+ MiB are free on the "
+                             r"data folder's disk, less than min-free-space \(1024GiB\)")
+            metrics = server.get("/metrics").raw
+            self.assertIn(b"\ncarillon_store_accepts_puts 0\n", metrics)
+            self.assertIn(b"\ncarillon_store_available 1\n", metrics)
+            free = re.search(rb"\ncarillon_store_free_bytes (\S+)\n", metrics)
+            self.assertGreater(float(free[1]), 0)
             self.assertEqual(server.post("/api/v1/tubes/t/jobs", {"body": "x"}).status, 507)
 
 
