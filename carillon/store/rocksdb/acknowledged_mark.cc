@@ -75,6 +75,18 @@ Result<void> AcknowledgedMark::open(const std::string& folder) {
   return {};
 }
 
+Result<void> AcknowledgedMark::begin(const std::string& folder) {
+  const MutexLock lock(mutex_);
+  value_ = Value{};
+  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool done = directory >= 0 && write() && ::fsync(file_) == 0 && ::fsync(directory) == 0;
+  const int error = errno;
+  if (directory >= 0) ::close(directory);
+  if (done) return {};
+  return Error{error == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
+               "write " + folder + "/ACKNOWLEDGED: " + std::strerror(error)};
+}
+
 std::optional<AcknowledgedMark::Value> AcknowledgedMark::read_only(const std::string& folder) {
   const int file = ::open((folder + "/ACKNOWLEDGED").c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;

@@ -44,6 +44,9 @@ class AcknowledgedMark {
 
   /// Opens or creates the file, and from then on says what it said.
   Result<void> open(const std::string& folder);
+  /// Writes one that promises nothing and makes it and its name durable: before there is a database
+  /// that could hold anything. So a database without a mark has lost it.
+  Result<void> begin(const std::string& folder);
   /// What the file of `folder` says, without touching it; nullopt as value().
   [[nodiscard]] static std::optional<Value> read_only(const std::string& folder);
   /// The bytes of a file that says `value`.

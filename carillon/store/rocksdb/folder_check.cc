@@ -177,7 +177,11 @@ Result<bool> FolderCheck::check_files() {
     fault("CURRENT", {}, "is missing, so that nothing can be read: the folder is not whole");
     return false;
   }
-  if (!mark_) return true;
+  if (!mark_) {
+    fault("ACKNOWLEDGED", {},
+          "is missing or cannot be made out, so that nobody knows what else is missing");
+    return true;
+  }
   std::string current;
   if (!rocksdb::ReadFileToString(rocksdb::Env::Default(), folder + "/CURRENT", &current).ok()) {
     return true;  // Opening will say why.

@@ -10,6 +10,7 @@
 
 #include <rocksdb/db.h>
 
+#include "carillon/store/rocksdb/acknowledged_mark.h"
 #include "carillon/store/rocksdb/record_codec.h"
 #include "carillon/store/rocksdb/rocks_settings.h"
 #include "carillon/store/rocksdb/rocks_testing.h"
@@ -144,15 +145,39 @@ TEST_F(Damage, AnEmptyFolderInPlaceOfTheDatabaseIsRefused) {
   expect_corrupt("was acknowledged");
 }
 
-TEST_F(Damage, AMarkThatIsMissingOrUnreadableIsDoneWithout) {
+TEST_F(Damage, AMarkThatIsMissingOrUnreadableIsDamageItself) {
   fill(5);
-  write_file(folder() + "/ACKNOWLEDGED", "garbage that is longer than a mark");
+  const std::string path = folder() + "/ACKNOWLEDGED";
+  std::string mark = read_file(path);
+  write_file(path, "garbage that is longer than a mark");
+  expect_corrupt("ACKNOWLEDGED is missing or cannot be made out");
+  mark[9] ^= 1;
+  write_file(path, mark);
+  expect_corrupt("ACKNOWLEDGED is missing or cannot be made out");
+  write_file(path, "");
+  expect_corrupt("ACKNOWLEDGED is missing or cannot be made out");
+  fs::remove(path);
+  expect_corrupt("ACKNOWLEDGED is missing or cannot be made out");
+  database_.options.accept_loss = true;
   database_.open();
   EXPECT_EQ(*count_jobs(database_.store()), 5U);
   database_.kill();
-  fs::remove(folder() + "/ACKNOWLEDGED");
+  database_.options.accept_loss = false;
   database_.open();
-  EXPECT_EQ(*count_jobs(database_.store()), 5U);
+  EXPECT_EQ(*count_jobs(database_.store()), 5U) << "it has one again";
+}
+
+TEST_F(Damage, AFolderHasAMarkBeforeItHasADatabase) {
+  database_.open();
+  database_.kill();
+  EXPECT_TRUE(AcknowledgedMark::read_only(folder()));
+  // A start that was killed in between leaves a mark alone.
+  for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().filename() != "ACKNOWLEDGED") fs::remove_all(entry.path());
+  }
+  write_file(folder() + "/ACKNOWLEDGED", AcknowledgedMark::file_of({}));
+  database_.open();
+  EXPECT_EQ(*count_jobs(database_.store()), 0U);
 }
 
 TEST_F(Damage, ATruncatedManifestIsRefusedWithAClearError) {

@@ -65,10 +65,17 @@ Result<void> RocksEngine::open() {
   const std::optional<AcknowledgedMark::Value> mark = mark_.value();
   bool exists = false;
   if (Result<void> checked = check_families(exists); !checked) return checked;
+  Result<void> checked;
   if (mark) {
-    Result<void> checked = exists ? check_manifest(*mark) : check_complete(*mark, 0);
-    if (!checked) return checked;
+    checked = exists ? check_manifest(*mark) : check_complete(*mark, 0);
+  } else if (exists) {
+    checked = damaged(
+        "its file ACKNOWLEDGED is missing or cannot be made out, so that nobody knows what else is "
+        "missing");
+  } else {
+    checked = mark_.begin(options_.folder);
   }
+  if (!checked) return checked;
   {
     const MutexLock lock(log_mutex_);
     log_failure_ = rocksdb::Status::OK();
@@ -78,7 +85,7 @@ Result<void> RocksEngine::open() {
     files_->give_up_opening();
     return opened;
   }
-  if (Result<void> checked = check_opened(mark); !checked) {
+  if (checked = check_opened(mark); !checked) {
     close_database();
     if (checked.error().code == ErrorCode::kIo || checked.error().code == ErrorCode::kNoSpace) {
       files_->give_up_opening();
