@@ -7,10 +7,8 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
-#include <system_error>
+
+#include "carillon/server/option_file.h"
 
 namespace carillon::server {
 namespace {
@@ -122,23 +120,9 @@ Result<HttpTokens> HttpTokens::parse(std::string_view text, std::string_view nam
 }
 
 Result<HttpTokens> HttpTokens::load(const std::string& path) {
-  const auto failed = [&](ErrorCode code, std::string_view why) {
-    return Error{code, fmt::format("the file of tokens '{}' cannot be read: {}", path, why)};
-  };
-  struct Close {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return failed(ErrorCode::kNotFound, std::generic_category().message(errno));
-  }
-  std::string text(kMaxFile + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) {
-    return failed(ErrorCode::kIo, std::generic_category().message(errno));
-  }
-  if (text.size() > kMaxFile) return failed(ErrorCode::kInvalidArgument, "it has more than 1 MiB");
-  return parse(text, path);
+  Result<std::string> text = read_option_file(path, "the file of tokens");
+  if (!text) return std::move(text).error();
+  return parse(*text, path);
 }
 
 HttpTokens::Digest HttpTokens::digest_of(std::string_view token) { return sha256(token); }

@@ -32,7 +32,6 @@ class HttpTokens {
  public:
   using Digest = std::array<unsigned char, 32>;
 
-  static constexpr std::size_t kMaxFile = 1 << 20;
   static constexpr std::size_t kMaxTokens = 1'000;
 
   /// Errors name the line.

@@ -67,7 +67,9 @@ HttpServer::~HttpServer() {
 }
 
 Result<void> HttpServer::open() {
-  if (Result<void> read = reload(); !read) return read;
+  Result<Change> change = prepare(options_);
+  if (!change) return std::move(change).error();
+  apply(std::move(*change));
   if (Result<void> http = listen(options_.http_listen, false); !http) {
     Error error = std::move(http).error().prefixed("http-listen");
     if (options_.said.contains("http-listen")) return error;
@@ -82,29 +84,31 @@ Result<void> HttpServer::open() {
   return {};
 }
 
-Result<void> HttpServer::reload() {
-  std::optional<HttpTokens> tokens;
-  if (!options_.http_tokens.empty()) {
-    Result<HttpTokens> loaded = HttpTokens::load(options_.http_tokens);
+Result<HttpServer::Change> HttpServer::prepare(const ServerOptions& options) {
+  Change change;
+  if (!options.http_tokens.empty()) {
+    Result<HttpTokens> loaded = HttpTokens::load(options.http_tokens);
     if (!loaded) return std::move(loaded).error().prefixed("http-tokens");
-    tokens = std::move(*loaded);
+    change.tokens_ = std::move(*loaded);
   }
-  std::shared_ptr<TlsContext> tls;
-  if (!options_.https_listen.empty()) {
+  if (!options.https_listen.empty()) {
     Result<std::shared_ptr<TlsContext>> loaded =
-        TlsContext::load({options_.tls_cert, options_.tls_key, options_.tls_client_ca});
+        TlsContext::load({options.tls_cert, options.tls_key, options.tls_client_ca});
     if (!loaded) return std::move(loaded).error();
-    tls = std::move(*loaded);
+    change.tls_ = std::move(*loaded);
   }
-  guard_.set_tokens(std::move(tokens));
+  return change;
+}
+
+void HttpServer::apply(Change change) {
+  guard_.set_tokens(std::move(change.tokens_));
   guard_.allow_hosts({options_.http_allowed_host.begin(), options_.http_allowed_host.end()});
-  tls_ = std::move(tls);
+  tls_ = std::move(change.tls_);
   timeouts_ = {options_.http_idle_timeout, options_.http_header_timeout, options_.http_body_timeout,
                options_.http_write_timeout};
   context_.limits = {options_.http_max_header,   options_.http_max_body, options_.http_max_bodies,
                      options_.http_max_requests, options_.max_job_size,  options_.max_unsent};
   context_.metric_tubes.set_limit(options_.metrics_tubes);
-  return {};
 }
 
 Result<void> HttpServer::listen(const std::vector<Endpoint>& endpoints, bool with_tls) {

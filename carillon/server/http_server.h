@@ -52,11 +52,18 @@ class HttpServer final : private HttpConnectionOwner {
   HttpServer(boost::asio::io_context& loop, const ServerOptions& options, Outside outside);
   ~HttpServer();
 
+  /// What is to change when options or the files that they name do: what could fail has been done.
+  class Change {
+    friend HttpServer;
+    std::optional<HttpTokens> tokens_;
+    std::shared_ptr<TlsContext> tls_;
+  };
+  /// Reads the tokens and the certificate that `options` name. Changes nothing.
+  [[nodiscard]] static Result<Change> prepare(const ServerOptions& options);
+  /// Takes over what was prepared, and of the options (of the constructor) those that may change.
+  void apply(Change change);
   /// Reads the tokens and the certificate, and listens.
   Result<void> open();
-  /// Reads the tokens and the certificate again, and those options that may have changed. On an
-  /// error everything stays as it was.
-  Result<void> reload();
 
   /// Whether the session is one of here.
   [[nodiscard]] static bool owns(broker::SessionId session) noexcept {

@@ -5,15 +5,12 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <iterator>
 #include <limits>
-#include <memory>
-#include <system_error>
 #include <utility>
 
 #include "carillon/base/check.h"
+#include "carillon/server/option_file.h"
 #include "carillon/server/partitions.h"
 #include "carillon/server/units.h"
 #include "carillon/server/webhook_loop.h"
@@ -23,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-constexpr std::size_t kMaxConfigSize = 1 << 20;
 constexpr std::uint64_t kHourMs = 3'600'000;
 /// Of numbers that have no limit of their own; the largest that TOML can say.
 constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -438,25 +434,9 @@ Result<void> parse_config(std::string_view text, std::string_view name, ServerOp
 }
 
 Result<void> load_config(const std::string& path, ServerOptions& options) {
-  const auto failed = [&](ErrorCode code, std::string_view why) {
-    return Error{code, fmt::format("the configuration file '{}' cannot be read: {}", path, why)};
-  };
-  struct Close {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return failed(ErrorCode::kNotFound, std::generic_category().message(errno));
-  }
-  std::string text(kMaxConfigSize + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) {  // A folder, for one.
-    return failed(ErrorCode::kIo, std::generic_category().message(errno));
-  }
-  if (text.size() > kMaxConfigSize) {
-    return failed(ErrorCode::kInvalidArgument, "it has more than 1 MiB");
-  }
-  return parse_config(text, path, options);
+  Result<std::string> text = read_option_file(path, "the configuration file");
+  if (!text) return std::move(text).error();
+  return parse_config(*text, path, options);
 }
 
 namespace {

@@ -184,7 +184,7 @@ TEST(ServerOptions, WhatIsNoFileOfSettingsIsAnErrorThatNamesIt) {
   EXPECT_THAT(load_config("", options).error().message, HasSubstr("''"));
   const std::string folder = testing::TempDir();
   EXPECT_THAT(load_config(folder, options).error().message, HasSubstr(folder));
-  EXPECT_THAT(load_config("/dev/zero", options).error().message, HasSubstr("1 MiB"));
+  EXPECT_THAT(load_config("/dev/zero", options).error().message, HasSubstr("regular file"));
 }
 
 }  // namespace

@@ -101,9 +101,15 @@ class Server::Impl final : private ConnectionOwner {
   void apply_limits();
   Result<void> open_listeners();
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
-  Result<void> load_tls();
-  [[nodiscard]] Result<std::optional<HttpTokens>> read_logins() const;
-  void set_logins(std::optional<HttpTokens> logins);
+  /// What lies in files that options name, read and made out: taken over as a whole, or not.
+  struct Change {
+    std::optional<HttpTokens> logins = {};  // Of beanstalk's clients. Nothing: they need none.
+    std::shared_ptr<TlsContext> tls = {};   // The same.
+    std::optional<HttpServer::Change> http = {};
+    std::optional<WebhookLoop::Change> webhooks = {};
+  };
+  [[nodiscard]] Result<Change> prepare(const ServerOptions& options) const;
+  void apply(Change change);
   Result<void> open_http();
   [[nodiscard]] bool webhooks_are_idle() const { return !webhooks_ || (*webhooks_)->idle(); }
   [[nodiscard]] std::size_t connection_count() const noexcept {
@@ -120,7 +126,7 @@ class Server::Impl final : private ConnectionOwner {
   void wait_for_signals();
   void on_signal(int signal);
   void reload();
-  void reload_files();
+  std::uint64_t take_over(const ServerOptions& read);
   void enter_drain_mode();
   void stop();
   void wait_for_drain(Span at_most);
@@ -212,7 +218,7 @@ Result<void> Server::Impl::start() {
   apply_limits();
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
   webhooks_ = std::make_unique<WebhookLoop>(
-      loop_, options_, *partitions_.group, clock_, calendar_, [this] { request_turn(); }, log_);
+      loop_, *partitions_.group, clock_, calendar_, [this] { request_turn(); }, log_);
   if (Result<void> opened = open_listeners(); !opened) return opened;
   if (Result<void> opened = open_http(); !opened) return opened;
   webhooks_->start();
@@ -260,10 +266,9 @@ void Server::Impl::apply_limits() {
 }
 
 Result<void> Server::Impl::open_listeners() {
-  if (Result<void> loaded = load_tls(); !loaded) return loaded;
-  Result<std::optional<HttpTokens>> logins = read_logins();
-  if (!logins) return std::move(logins).error();
-  set_logins(std::move(*logins));
+  Result<Change> change = prepare(options_);
+  if (!change) return std::move(change).error();
+  apply(std::move(*change));
   Result<void> opened = listen(options_.listen, false);
   if (opened) opened = listen(options_.listen_tls, true);
   return opened ? opened : std::move(opened).error().prefixed("listen");
@@ -282,28 +287,38 @@ Result<void> Server::Impl::listen(const std::vector<Endpoint>& endpoints, bool w
   return {};
 }
 
-/// Of beanstalk's clients; HTTP has its own. On an error the old one stays.
-Result<void> Server::Impl::load_tls() {
-  if (options_.listen_tls.empty()) return {};
-  Result<std::shared_ptr<TlsContext>> loaded =
-      TlsContext::load({options_.tls_cert, options_.tls_key, options_.tls_client_ca});
-  if (!loaded) return std::move(loaded).error();
-  tls_ = std::move(*loaded);
-  return {};
+Result<Server::Impl::Change> Server::Impl::prepare(const ServerOptions& options) const {
+  Change change;
+  if (!options.login_tokens.empty()) {
+    Result<HttpTokens> loaded = HttpTokens::load(options.login_tokens);
+    if (!loaded) return std::move(loaded).error().prefixed("login-tokens");
+    change.logins = std::move(*loaded);
+  }
+  if (!options.listen_tls.empty()) {
+    Result<std::shared_ptr<TlsContext>> loaded =
+        TlsContext::load({options.tls_cert, options.tls_key, options.tls_client_ca});
+    if (!loaded) return std::move(loaded).error();
+    change.tls = std::move(*loaded);
+  }
+  Result<WebhookLoop::Change> webhooks = webhooks_->prepare(options);
+  if (!webhooks) return std::move(webhooks).error();
+  change.webhooks = std::move(*webhooks);
+  if (http_ != nullptr) {  // At the start it does so itself.
+    Result<HttpServer::Change> http = HttpServer::prepare(options);
+    if (!http) return std::move(http).error();
+    change.http = std::move(*http);
+  }
+  return change;
 }
 
-/// Of beanstalk's clients. Nothing: they need none.
-Result<std::optional<HttpTokens>> Server::Impl::read_logins() const {
-  if (options_.login_tokens.empty()) return std::optional<HttpTokens>();
-  Result<HttpTokens> loaded = HttpTokens::load(options_.login_tokens);
-  if (!loaded) return std::move(loaded).error().prefixed("login-tokens");
-  return std::optional<HttpTokens>(std::move(*loaded));
-}
-
-/// Those that are connected and may do nothing any more are closed.
-void Server::Impl::set_logins(std::optional<HttpTokens> logins) {
-  context_->logins = std::move(logins);
+/// The options are those that it was prepared from. Whoever is connected and may do nothing any
+/// more is closed.
+void Server::Impl::apply(Change change) {
+  context_->logins = std::move(change.logins);
   connections_.for_each([](Connection& connection) { connection.check_login(); });
+  tls_ = std::move(change.tls);
+  if (change.webhooks) webhooks_->apply(std::move(*change.webhooks));
+  if (change.http) http_->apply(std::move(*change.http));
 }
 
 Result<void> Server::Impl::open_http() {
@@ -522,39 +537,36 @@ void Server::Impl::enter_drain_mode() {
        "drain mode: until the process ends, puts are answered DRAINING and schedules put nothing");
 }
 
-/// What lies in files beside the configuration.
-void Server::Impl::reload_files() {
-  Result<std::optional<HttpTokens>> logins = read_logins();
-  Result<void> reloaded = logins ? load_tls() : Result<void>(std::move(logins).error());
-  if (reloaded && http_ != nullptr) reloaded = http_->reload();
-  if (reloaded) {
-    set_logins(std::move(*logins));
-  } else {
-    log_(LogLevel::kError, "reload_failed",
-         "the tokens and the certificate are left as they are: " + reloaded.error().message);
+/// All or nothing: what may fail comes first, on a copy of the options.
+void Server::Impl::reload() {
+  Result<ServerOptions> read = reload_.read ? reload_.read() : Result<ServerOptions>(options_);
+  const auto fail = [this](const Error& error) {
+    log_(LogLevel::kError, "reload_failed", "nothing is changed: " + error.message);
+  };
+  if (!read) return fail(read.error());
+  ServerOptions changed = options_;
+  for (const Option& option : option_table()) {
+    if (option.live) option.copy(*read, changed);
   }
-  if (Result<void> changed = webhooks_->change(options_); !changed) {
-    log_(LogLevel::kError, "reload_failed",
-         "the settings of webhooks are left as they are: " + changed.error().message);
-  }
+  if (Result<void> checked = check_options(changed); !checked) return fail(checked.error());
+  Result<Change> change = prepare(changed);
+  if (!change) return fail(change.error());
+  const std::uint64_t count = take_over(*read);
+  apply_limits();
+  backups_->set_folder(options_.backup_folder);
+  apply(std::move(*change));
+  if (reload_.applied) reload_.applied(options_);
+  request_turn();  // A limit that held somebody up may be higher now.
+  log_(LogLevel::kInfo, "reload",
+       fmt::format("the configuration was read again: {} changed", count), {{"changed", count}});
 }
 
-void Server::Impl::reload() {
-  if (!reload_.read) {
-    reload_files();
-    log_(LogLevel::kInfo, "reload", "there is no configuration to read again");
-    return;
-  }
-  Result<ServerOptions> read = reload_.read();
-  if (!read) {
-    log_(LogLevel::kError, "reload_failed",
-         "the configuration is left as it is: " + read.error().message);
-    return;
-  }
-  std::uint64_t changed = 0;
+/// Takes over those options that may change now, and returns how many have.
+std::uint64_t Server::Impl::take_over(const ServerOptions& read) {
+  std::uint64_t count = 0;
   for (const Option& option : option_table()) {
     const std::string before = option.value(options_);
-    const std::string after = option.value(*read);
+    const std::string after = option.value(read);
     if (before == after) continue;
     if (!option.live) {
       log_(LogLevel::kWarning, "needs_restart",
@@ -562,20 +574,13 @@ void Server::Impl::reload() {
            {{"option", option.name}, {"before", before}, {"after", after}});
       continue;
     }
-    ++changed;
-    option.copy(*read, options_);
+    ++count;
+    option.copy(read, options_);
     log_(LogLevel::kInfo, "option_changed",
          fmt::format("{} was {} and is {}", option.name, before, after),
          {{"option", option.name}, {"before", before}, {"after", after}});
   }
-  apply_limits();
-  backups_->set_folder(options_.backup_folder);
-  reload_files();
-  if (reload_.applied) reload_.applied(options_);
-  request_turn();  // A limit that held somebody up may be higher now.
-  log_(LogLevel::kInfo, "reload",
-       fmt::format("the configuration was read again: {} changed", changed),
-       {{"changed", changed}});
+  return count;
 }
 
 void Server::Impl::stop() {

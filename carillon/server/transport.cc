@@ -3,8 +3,13 @@
 
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -15,6 +20,8 @@
 #include <cerrno>
 #include <limits>
 #include <string_view>
+
+#include "carillon/server/option_file.h"
 
 namespace carillon::server {
 namespace {
@@ -33,6 +40,62 @@ std::string openssl_error() {
   ERR_error_string_n(code, text.data(), text.size());
   ERR_clear_error();
   return code == 0 ? "unknown error" : text.data();
+}
+
+struct FreeOpenSsl {
+  void operator()(BIO* bio) const noexcept { BIO_free(bio); }
+  void operator()(X509* certificate) const noexcept { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const noexcept { EVP_PKEY_free(key); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, FreeOpenSsl>;
+
+/// Nobody is there to type in the passphrase of a key: OpenSSL would ask on the terminal.
+int no_passphrase(char*, int, int, void*) { return -1; }
+
+Owned<BIO> bio_of(std::string_view text) {
+  return Owned<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+/// Whether the PEM that was being read ended, and not with a mistake.
+bool ended_well() {
+  const unsigned long code = ERR_peek_last_error();
+  if (ERR_GET_LIB(code) != ERR_LIB_PEM || ERR_GET_REASON(code) != PEM_R_NO_START_LINE) return false;
+  ERR_clear_error();
+  return true;
+}
+
+/// The certificate of the server, and those that lead from it to its authority.
+bool use_chain(SSL_CTX* ctx, std::string_view text) {
+  const Owned<BIO> bio = bio_of(text);
+  const Owned<X509> own(PEM_read_bio_X509_AUX(bio.get(), nullptr, no_passphrase, nullptr));
+  if (own == nullptr || SSL_CTX_use_certificate(ctx, own.get()) != 1) return false;
+  for (;;) {
+    Owned<X509> next(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
+    if (next == nullptr) return ended_well();
+    if (SSL_CTX_add0_chain_cert(ctx, next.get()) != 1) return false;
+    [[maybe_unused]] X509* const taken = next.release();
+  }
+}
+
+bool use_key(SSL_CTX* ctx, std::string_view text) {
+  const Owned<BIO> bio = bio_of(text);
+  const Owned<EVP_PKEY> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  return key != nullptr && SSL_CTX_use_PrivateKey(ctx, key.get()) == 1;
+}
+
+/// Lets in clients with a certificate of one of these, and tells clients which these are.
+bool trust(SSL_CTX* ctx, std::string_view text) {
+  const Owned<BIO> bio = bio_of(text);
+  std::size_t count = 0;
+  for (;; ++count) {
+    const Owned<X509> next(PEM_read_bio_X509_AUX(bio.get(), nullptr, no_passphrase, nullptr));
+    if (next == nullptr) return count > 0 && ended_well();
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), next.get()) != 1 ||
+        SSL_CTX_add_client_CA(ctx, next.get()) != 1) {
+      return false;
+    }
+  }
 }
 
 /// http/1.1 if the client offers it; a client that says nothing of protocols is taken for one.
@@ -64,18 +127,19 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const Files& files) {
   SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                             SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(ctx, select_protocol, nullptr);
-  if (SSL_CTX_use_certificate_chain_file(ctx, files.certificate.c_str()) != 1) {
-    return failed("tls-cert", files.certificate);
-  }
-  if (SSL_CTX_use_PrivateKey_file(ctx, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return failed("tls-key", files.key);
-  }
-  if (SSL_CTX_check_private_key(ctx) != 1) return failed("tls-key", files.key);
+  Result<std::string> chain = read_option_file(files.certificate, "tls-cert");
+  if (!chain) return std::move(chain).error();
+  if (!use_chain(ctx, *chain)) return failed("tls-cert", files.certificate);
+  Result<std::string> key = read_option_file(files.key, "tls-key");
+  if (!key) return std::move(key).error();
+  const bool used = use_key(ctx, *key);
+  OPENSSL_cleanse(key->data(), key->size());
+  if (!used || SSL_CTX_check_private_key(ctx) != 1) return failed("tls-key", files.key);
   if (!files.client_ca.empty()) {
-    if (SSL_CTX_load_verify_locations(ctx, files.client_ca.c_str(), nullptr) != 1) {
-      return failed("tls-client-ca", files.client_ca);
-    }
-    SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(files.client_ca.c_str()));
+    Result<std::string> authorities =
+        read_option_file(files.client_ca, "tls-client-ca", kMaxAuthoritiesFile);
+    if (!authorities) return std::move(authorities).error();
+    if (!trust(ctx, *authorities)) return failed("tls-client-ca", files.client_ca);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     // With sessions resumed, a certificate would count beyond what it was checked for.
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);

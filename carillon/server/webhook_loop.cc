@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/webhook_loop.h"
 
+#include <fmt/format.h>
+
 #include <boost/asio/post.hpp>
 #include <random>
 #include <string>
 #include <utility>
 
+#include "carillon/server/option_file.h"
 #include "carillon/server/server.h"
 
 namespace carillon::server {
@@ -20,20 +23,14 @@ Result<std::vector<AddressBlock>> allowed_blocks(const ServerOptions& options) {
   return blocks;
 }
 
-WebhookLoop::WebhookLoop(boost::asio::io_context& loop, const ServerOptions& options,
-                         Partitions& partitions, const Clock& clock, const Calendar& calendar,
-                         std::function<void()> request_turn, Log log)
+WebhookLoop::WebhookLoop(boost::asio::io_context& loop, Partitions& partitions, const Clock& clock,
+                         const Calendar& calendar, std::function<void()> request_turn, Log log)
     : loop_(loop),
       calendar_(calendar),
       request_turn_(std::move(request_turn)),
       wake_(loop, request_turn_) {
-  // They were checked with the other options.
-  poster_options_.policy = AddressPolicy(allowed_blocks(options).value());
-  poster_options_.ca_file = options.webhook_ca_file;
-  poster_options_.max_connections = options.webhook_connections;
   poster_options_.user_agent = "carillon/" + std::string(version());
   Webhooks::Surroundings surroundings{partitions, clock};
-  surroundings.max_connections = options.webhook_connections;
   std::random_device random;
   surroundings.seed = std::uint64_t{random()} << 32 | random();
   surroundings.request_turn = [this] { this->request_turn(); };
@@ -46,21 +43,41 @@ WebhookLoop::WebhookLoop(boost::asio::io_context& loop, const ServerOptions& opt
   webhooks_ = std::make_unique<Webhooks>(std::move(surroundings));
 }
 
-Result<void> WebhookLoop::change(const ServerOptions& options) {
+Result<WebhookLoop::Change> WebhookLoop::prepare(const ServerOptions& options) const {
   Result<std::vector<AddressBlock>> blocks = allowed_blocks(options);
   if (!blocks) return std::move(blocks).error();
-  HttpPosterOptions changed = poster_options_;
-  changed.policy = AddressPolicy(std::move(*blocks));
-  changed.ca_file = options.webhook_ca_file;
-  changed.max_connections = options.webhook_connections;
+  Change change;
+  change.options_ = poster_options_;
+  change.options_.policy = AddressPolicy(std::move(*blocks));
+  change.options_.authorities.clear();
+  change.options_.max_connections = options.webhook_connections;
+  if (!options.webhook_ca_file.empty()) {
+    Result<std::string> authorities =
+        read_option_file(options.webhook_ca_file, "webhook-ca-file", kMaxAuthoritiesFile);
+    if (!authorities) return std::move(authorities).error();
+    if (authorities->empty()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("webhook-ca-file '{}': it is empty", options.webhook_ca_file)};
+    }
+    change.options_.authorities = std::move(*authorities);
+  }
+  Result<std::shared_ptr<boost::asio::ssl::context>> tls =
+      HttpPoster::make_tls(change.options_.authorities);
+  if (!tls) {
+    return std::move(tls).error().prefixed(
+        fmt::format("webhook-ca-file '{}'", options.webhook_ca_file));
+  }
+  change.tls_ = std::move(*tls);
+  return change;
+}
+
+void WebhookLoop::apply(Change change) {
+  poster_options_ = std::move(change.options_);
   if (WebhookPoster* poster = webhooks_->poster()) {
     // It is what make_poster() has made.
-    Result<void> taken = static_cast<HttpPoster*>(poster)->change(changed);
-    if (!taken) return taken;
+    static_cast<HttpPoster*>(poster)->change(poster_options_, std::move(change.tls_));
   }
-  poster_options_ = std::move(changed);
-  webhooks_->set_max_connections(options.webhook_connections);
-  return {};
+  webhooks_->set_max_connections(poster_options_.max_connections);
 }
 
 Result<std::unique_ptr<WebhookPoster>> WebhookLoop::make_poster(

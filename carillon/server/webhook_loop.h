@@ -29,16 +29,23 @@ namespace carillon::server {
 ///           after its destruction.
 class WebhookLoop {
  public:
-  /// `request_turn`: turn() is to be called soon.
-  WebhookLoop(boost::asio::io_context& loop, const ServerOptions& options, Partitions& partitions,
-              const Clock& clock, const Calendar& calendar, std::function<void()> request_turn,
-              Log log);
+  /// `request_turn`: turn() is to be called soon. The options count from apply() on, which comes
+  /// before start().
+  WebhookLoop(boost::asio::io_context& loop, Partitions& partitions, const Clock& clock,
+              const Calendar& calendar, std::function<void()> request_turn, Log log);
 
   /// Looks for the tubes that have a webhook, and serves those from now on.
   void start() { webhooks_->load(); }
-  /// Takes over those of the options that may change while the server runs, and reads the file of
-  /// authorities again. Errors: what cannot be read or made out; then nothing changes.
-  Result<void> change(const ServerOptions& options);
+  /// What is to change when options do: what could fail has been done.
+  class Change {
+    friend WebhookLoop;
+    HttpPosterOptions options_;
+    std::shared_ptr<boost::asio::ssl::context> tls_;
+  };
+  /// From those of the options that may change while the server runs, and the file of authorities.
+  /// Changes nothing. Errors: what cannot be read or made out.
+  [[nodiscard]] Result<Change> prepare(const ServerOptions& options) const;
+  void apply(Change change);
   /// In each turn of the server, outside of calls into the partitions.
   void turn();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/webhook/http_poster.h"
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <memory>
@@ -22,31 +23,31 @@ HttpPosterCore::HttpPosterCore(const HttpPosterOptions& options, const Calendar&
                 [this](std::function<void()> call) { boost::asio::post(loop_, std::move(call)); }) {
 }
 
-Result<boost::asio::ssl::context> HttpPosterCore::make_tls(const std::string& ca_file) {
-  boost::asio::ssl::context tls{boost::asio::ssl::context::tls_client};
+Result<std::shared_ptr<boost::asio::ssl::context>> HttpPoster::make_tls(
+    const std::string& authorities) {
+  auto made = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
+  boost::asio::ssl::context& tls = *made;
   error_code error;
   tls.set_options(boost::asio::ssl::context::default_workarounds |
                       boost::asio::ssl::context::no_tlsv1 | boost::asio::ssl::context::no_tlsv1_1,
                   error);
   if (!error) tls.set_verify_mode(boost::asio::ssl::verify_peer, error);
   if (error) return Error{ErrorCode::kIo, "webhooks: TLS: " + error.message()};
-  if (ca_file.empty()) {
+  if (authorities.empty()) {
     tls.set_default_verify_paths(error);
     if (error) return Error{ErrorCode::kIo, "webhooks: system authorities: " + error.message()};
   } else {
-    tls.load_verify_file(ca_file, error);
-    if (error) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "webhook-ca-file: " + ca_file + ": " + error.message()};
-    }
+    tls.add_certificate_authority(boost::asio::buffer(authorities), error);
+    if (error) return Error{ErrorCode::kInvalidArgument, error.message()};
   }
-  return tls;
+  return made;
 }
 
 Result<void> HttpPosterCore::configure() {
-  Result<boost::asio::ssl::context> tls = make_tls(options_.ca_file);
+  Result<std::shared_ptr<boost::asio::ssl::context>> tls =
+      HttpPoster::make_tls(options_.authorities);
   if (!tls) return std::move(tls).error();
-  tls_ = std::move(*tls);
+  tls_ = std::move(**tls);
   return {};
 }
 
@@ -166,16 +167,12 @@ void HttpPoster::post(Post post) {
                     [this, post = std::move(post)]() mutable { core_->start(std::move(post)); });
 }
 
-Result<void> HttpPoster::change(const HttpPosterOptions& options) {
-  Result<boost::asio::ssl::context> made = HttpPosterCore::make_tls(options.ca_file);
-  if (!made) return std::move(made).error();
-  // What is posted to the loop has to be copyable.
-  auto tls = std::make_shared<boost::asio::ssl::context>(std::move(*made));
-  boost::asio::post(core_->loop(),
-                    [this, tls, policy = options.policy, most = options.max_connections]() mutable {
-                      core_->change(std::move(policy), most, std::move(*tls));
-                    });
-  return {};
+void HttpPoster::change(const HttpPosterOptions& options,
+                        std::shared_ptr<boost::asio::ssl::context> tls) {
+  boost::asio::post(core_->loop(), [this, tls = std::move(tls), policy = options.policy,
+                                    most = options.max_connections]() mutable {
+    core_->change(std::move(policy), most, std::move(*tls));
+  });
 }
 
 void HttpPoster::cancel(PostId id) {

@@ -23,12 +23,16 @@
 #include "carillon/server/webhook/host_resolver.h"
 #include "carillon/server/webhook/post.h"
 
+namespace boost::asio::ssl {
+class context;
+}
+
 namespace carillon::server {
 
 struct HttpPosterOptions {
   AddressPolicy policy;
-  /// A file of certificates (PEM) of authorities, instead of the system's. Empty: the system's.
-  std::string ca_file;
+  /// Certificates (PEM) of authorities, instead of the system's. Empty: the system's.
+  std::string authorities;
   /// Connections at a time, idle ones included. Idle ones give way to new ones; posts in work are
   /// bounded by who makes them.
   std::size_t max_connections = 1'000;
@@ -58,8 +62,11 @@ class HttpPoster final : public WebhookPoster {
 
   /// From the next post on: its policy, authorities and max_connections. Connections that are idle
   /// are closed, since they were made by the rules before; posts in work end as they began.
-  /// Errors: authorities that cannot be read; then nothing changes.
-  Result<void> change(const HttpPosterOptions& options);
+  /// `tls`: of make_tls(), from the authorities.
+  void change(const HttpPosterOptions& options, std::shared_ptr<boost::asio::ssl::context> tls);
+  /// What TLS connections are made with. Errors: authorities that are none.
+  [[nodiscard]] static Result<std::shared_ptr<boost::asio::ssl::context>> make_tls(
+      const std::string& authorities);
 
  private:
   explicit HttpPoster(std::unique_ptr<HttpPosterCore> core);

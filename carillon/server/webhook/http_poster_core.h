@@ -30,9 +30,7 @@ class HttpPosterCore {
   HttpPosterCore(const HttpPosterOptions& options, const Calendar& calendar,
                  HttpPoster::OnOutcome on_outcome);
 
-  /// What TLS connections are made with. Errors: authorities that cannot be read.
-  [[nodiscard]] static Result<boost::asio::ssl::context> make_tls(const std::string& ca_file);
-  /// Loads the certificate authorities.
+  /// Takes the certificate authorities of the options.
   Result<void> configure();
   /// See HttpPoster::change().
   void change(AddressPolicy policy, std::size_t max_connections, boost::asio::ssl::context tls);
