@@ -6,6 +6,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -218,10 +219,54 @@ class Verbs(unittest.TestCase):
         self.verb(*search, "--state", "ready", "--due-from", "0", status=2)
         self.assertIn("--due-from and --due-until are for --state delayed", self.err)
 
+    def test_stats_and_top_count_what_is_done_over_http(self):
+        with Server() as server:
+            def call(method, path, body=None):
+                connection = http.client.HTTPConnection(server.http, timeout=LIMIT_S)
+                connection.request(method, "/api/v1/" + path, json.dumps(body),
+                                   {"Content-Type": "application/json"})
+                with connection.getresponse() as answer:
+                    self.assertLess(answer.status, 300)
+                    found = json.loads(answer.read() or "null")
+                connection.close()
+                return found
+
+            with subprocess.Popen(
+                    [cli_test.BINARY, "top", "--json", "--interval", "300ms", "-s",
+                     server.address], stdout=subprocess.PIPE, text=True) as top:
+                json.loads(top.stdout.readline())
+                waiter = http.client.HTTPConnection(server.http, timeout=LIMIT_S)
+                waiter.request("POST", "/api/v1/reserve",
+                               json.dumps({"tubes": ["nobody"], "wait_ms": 60000}),
+                               {"Content-Type": "application/json"})
+                for i in range(20):
+                    call("POST", "tubes/mail/jobs", {"body": str(i)})
+                jobs = call("POST", "reserve", {"tubes": ["mail"], "max": 15})["jobs"]
+                call("POST", "ack", {"jobs": [{"id": job["id"], "receipt": job["receipt"]}
+                                              for job in jobs[:12]]})
+                # The rates end with those of the second in which all that was done.
+                sums = {"puts_per_s": 0, "reserves_per_s": 0, "deletes_per_s": 0}
+                while sums["deletes_per_s"] == 0:
+                    line = json.loads(top.stdout.readline())
+                    for name in sums:
+                        sums[name] += line[name]
+                line = json.loads(top.stdout.readline())
+                top.terminate()
+            self.assertTrue(all(sums.values()), sums)
+            self.assertEqual((line["connections"], line["waiting"], line["ready"],
+                              line["reserved"]), (1, 1, 5, 3))
+            stats = json.loads(server.verb("stats", "--json")[1])
+            self.assertEqual({name: stats[name] for name in stats
+                              if name.startswith("carillon-")},
+                             {"carillon-puts": 20, "carillon-reserves": 15,
+                              "carillon-deletes": 12, "carillon-http-connections": 1,
+                              "carillon-http-waiting": 1})
+            self.assertEqual((stats["cmd-put"], stats["current-waiting"]), (0, 0))
+            waiter.close()
+
     def test_search_follows_the_cursor_to_the_end(self):
         lines = "".join(json.dumps({"body": "x", "delay_ms": 3600000 * (i % 2)}) + "\n"
                         for i in range(2500))
-        import http.client
         connection = http.client.HTTPConnection(self.server.http, timeout=LIMIT_S)
         connection.request("POST", f"/api/v1/tubes/{self.tube}/jobs:batch", lines,
                            {"Content-Type": "application/x-ndjson"})

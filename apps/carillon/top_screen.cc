@@ -103,9 +103,9 @@ std::string draw_top(const TopSample& now, const std::optional<TopSample>& befor
                      const TopView& view, TerminalSize size) {
   const TopRates rates = before ? rates_between(*before, now) : TopRates{};
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("carillon {} at {}   up {}   {} connections, {} workers{}",
+  lines.push_back(fmt::format("carillon {} at {}   up {}   {} connections, {} waiting{}",
                               now.version, view.address, uptime(now.uptime_s), now.connections,
-                              now.workers, now.draining ? "   DRAINING" : ""));
+                              now.waiting, now.draining ? "   DRAINING" : ""));
   lines.push_back(fmt::format("{:<9}{:>7} ready  {:>7} delayed  {:>7} reserved  {:>7} buried",
                               "jobs", as_double(now.ready), as_double(now.delayed),
                               as_double(now.reserved), as_double(now.buried)));

@@ -21,7 +21,7 @@ struct TopSample {
   std::string version;
   std::uint64_t uptime_s = 0;
   std::uint64_t connections = 0;
-  std::uint64_t workers = 0;
+  std::uint64_t waiting = 0;  ///< Reserves that have no job yet.
   std::uint64_t ready = 0;
   std::uint64_t delayed = 0;
   std::uint64_t reserved = 0;

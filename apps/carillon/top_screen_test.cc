@@ -55,7 +55,7 @@ TEST(TopScreen, ShowsCountsAndRates) {
   const std::vector<std::string> lines =
       lines_of(draw_top(now, before, {"127.0.0.1:11300", TopOrder::kReady, 0, ""}, {80, 24}));
   ASSERT_THAT(lines, SizeIs(24));
-  EXPECT_EQ(lines[0], "carillon 0.1.0 at 127.0.0.1:11300   up 1 d 1 h   0 connections, 0 workers");
+  EXPECT_EQ(lines[0], "carillon 0.1.0 at 127.0.0.1:11300   up 1 d 1 h   0 connections, 0 waiting");
   EXPECT_EQ(lines[1], "jobs          12 ready    3.40M delayed        0 reserved        0 buried");
   EXPECT_EQ(lines[2].substr(0, 41), "a second    1500 put        0.0 reserved ");
   EXPECT_THAT(lines[3], HasSubstr("0.75 cores"));

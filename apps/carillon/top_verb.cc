@@ -30,6 +30,14 @@ double seconds_field(const Fields& fields, std::string_view key) {
   return std::strtod(field(fields, key).c_str(), nullptr);
 }
 
+/// Of a key that only carillon has; nothing of other servers of the protocol.
+std::optional<std::uint64_t> own_count(const Fields& fields, std::string_view key) {
+  for (const auto& [name, value] : fields) {
+    if (name == key) return count_field(fields, key);
+  }
+  return std::nullopt;
+}
+
 TopSample sample(server::BeanstalkClient& client) {
   const Fields fields = fields_of(expect(client.ask("stats"), "OK").body);
   TopSample now;
@@ -38,15 +46,19 @@ TopSample sample(server::BeanstalkClient& client) {
   now.uptime_s = count_field(fields, "uptime");
   // Without this one.
   now.connections = std::max<std::uint64_t>(count_field(fields, "current-connections"), 1) - 1;
-  now.workers = count_field(fields, "current-workers");
+  now.connections += own_count(fields, "carillon-http-connections").value_or(0);
+  now.waiting = count_field(fields, "current-waiting") +
+                own_count(fields, "carillon-http-waiting").value_or(0);
   now.ready = count_field(fields, "current-jobs-ready");
   now.delayed = count_field(fields, "current-jobs-delayed");
   now.reserved = count_field(fields, "current-jobs-reserved");
   now.buried = count_field(fields, "current-jobs-buried");
   now.puts = count_field(fields, "total-jobs");
-  now.reserves =
-      count_field(fields, "cmd-reserve") + count_field(fields, "cmd-reserve-with-timeout");
-  now.deletes = count_field(fields, "cmd-delete");
+  // beanstalkd itself says how often it was asked, and of its own protocol only.
+  now.reserves = own_count(fields, "carillon-reserves")
+                     .value_or(count_field(fields, "cmd-reserve") +
+                               count_field(fields, "cmd-reserve-with-timeout"));
+  now.deletes = own_count(fields, "carillon-deletes").value_or(count_field(fields, "cmd-delete"));
   now.timeouts = count_field(fields, "job-timeouts");
   now.cpu_s = seconds_field(fields, "rusage-utime") + seconds_field(fields, "rusage-stime");
   now.draining = field(fields, "draining") == "true";
@@ -70,6 +82,7 @@ std::string json_of(const TopSample& now, const TopRates& rates) {
   return JsonLine()
       .number("uptime_s", now.uptime_s)
       .number("connections", now.connections)
+      .number("waiting", now.waiting)
       .number("ready", now.ready)
       .number("delayed", now.delayed)
       .number("reserved", now.reserved)

@@ -536,6 +536,9 @@ void ClientSession::gather_detail(std::size_t partition, std::uint64_t number, R
     stats.jobs.buried += part.jobs.buried;
     stats.job_timeouts += part.timeouts;
     stats.total_jobs += part.total_jobs;
+    stats.puts += part.put_count;
+    stats.reserves += part.reserve_count;
+    stats.deletes += part.delete_count;
     stats.current_tubes += part.tubes;
   }
   if (gathering.outstanding == 0) finish_gathering(number);

@@ -81,6 +81,8 @@ class HttpServer final : private HttpConnectionOwner {
   /// Ends all connections now.
   void close_all();
   [[nodiscard]] std::size_t size() const noexcept { return connections_.size(); }
+  /// Reserves that wait for a job.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return context_.waiting; }
   [[nodiscard]] std::vector<Endpoint> endpoints() const;
 
   static constexpr broker::SessionId kMark = broker::SessionId{1} << 63;

@@ -663,6 +663,10 @@ void Server::Impl::describe(protocol::beanstalk::ServerStats& stats) const {
   describe_process(stats);
   stats.current_connections = connections_.size();
   stats.total_connections = total_connections_;
+  if (http_ != nullptr) {
+    stats.http_connections = http_->size();
+    stats.http_waiting = http_->waiting();
+  }
   stats.version = version();
   stats.uptime_s =
       std::chrono::duration_cast<std::chrono::seconds>(clock_.now() - started_at_).count();

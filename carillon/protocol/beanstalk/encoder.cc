@@ -255,7 +255,12 @@ void encode(const ServerStats& stats, std::string& out) {
       .plain("id", stats.id)
       .quoted("hostname", stats.hostname)
       .quoted("os", stats.os)
-      .quoted("platform", stats.platform);
+      .quoted("platform", stats.platform)
+      .plain("carillon-puts", stats.puts)
+      .plain("carillon-reserves", stats.reserves)
+      .plain("carillon-deletes", stats.deletes)
+      .plain("carillon-http-connections", stats.http_connections)
+      .plain("carillon-http-waiting", stats.http_waiting);
   append_document(document.text(), out);
 }
 

@@ -151,7 +151,7 @@ TEST(BeanstalkEncoder, TubesAreAnUnquotedList) {
             "OK 20\r\n---\n- default\n- x;y\n\r\n");
 }
 
-TEST(BeanstalkEncoder, ServerStatsAreByteForByteThoseOfBeanstalkd) {
+TEST(BeanstalkEncoder, ServerStatsAreByteForByteThoseOfBeanstalkdAndBehindThemThoseOfCarillon) {
   ServerStats stats;
   stats.jobs = {1, 2, 3, 4, 5};
   // Distinct, so that a swapped line shows.
@@ -176,6 +176,11 @@ TEST(BeanstalkEncoder, ServerStatsAreByteForByteThoseOfBeanstalkd) {
   stats.hostname = "h\"\\";
   stats.os = "#1 SMP";
   stats.platform = "x86_64";
+  stats.puts = 17;
+  stats.reserves = 18;
+  stats.deletes = 19;
+  stats.http_connections = 20;
+  stats.http_waiting = 21;
   std::string out;
   encode(stats, out);
   EXPECT_EQ(
@@ -194,7 +199,8 @@ TEST(BeanstalkEncoder, ServerStatsAreByteForByteThoseOfBeanstalkd) {
           "rusage-utime: 1.000002\nrusage-stime: 0.999999\nuptime: 15\nbinlog-oldest-index: 0\n"
           "binlog-current-index: 0\nbinlog-records-migrated: 0\nbinlog-records-written: 16\n"
           "binlog-max-size: 0\ndraining: true\nid: 00ff\nhostname: \"h\\\"\\\\\"\n"
-          "os: \"#1 SMP\"\nplatform: \"x86_64\"\n"));
+          "os: \"#1 SMP\"\nplatform: \"x86_64\"\ncarillon-puts: 17\ncarillon-reserves: 18\n"
+          "carillon-deletes: 19\ncarillon-http-connections: 20\ncarillon-http-waiting: 21\n"));
 }
 
 TEST(BeanstalkEncoderDeathTest, WhatIsNoAnswerByItselfIsABug) {

@@ -38,6 +38,12 @@ struct ServerStats {
   std::string hostname;
   std::string os;
   std::string platform;
+  // Of carillon only, behind beanstalkd's keys: done by whatever protocol, since the start.
+  std::uint64_t puts = 0;
+  std::uint64_t reserves = 0;
+  std::uint64_t deletes = 0;
+  std::uint64_t http_connections = 0;
+  std::uint64_t http_waiting = 0;  ///< Reserves over HTTP that wait for a job.
 };
 
 }  // namespace carillon::protocol::beanstalk
