@@ -31,8 +31,10 @@ WallTime date(std::int64_t due_at_ms) {
 
 }  // namespace
 
+/// For showing. What was shown once is shown again as long as the calendar has not moved by a
+/// millisecond: two clocks are never read at quite the same moment.
 std::int64_t Broker::State::on_calendar(std::int64_t timeline_ms) const {
-  return floor_ms(saturating_add(date(timeline_ms), calendar_ahead_));
+  return floor_ms(saturating_add(date(timeline_ms), shown_ahead_));
 }
 
 bool Broker::State::date_has_come(std::int64_t due_at_ms) const {
@@ -61,6 +63,9 @@ void Broker::State::set_calendar(WallTime calendar, WallTime now) {
   // Kept within what adding it to any time can bear.
   constexpr Span kMost = std::chrono::hours(24 * 365 * 140);
   calendar_ahead_ = std::clamp(calendar - now_, -kMost, kMost);
+  const Span unseen = calendar_ahead_ - shown_ahead_;
+  constexpr Span kShown = std::chrono::milliseconds(1);
+  if (unseen >= kShown || unseen <= -kShown) shown_ahead_ = calendar_ahead_;
   if (!available_) return;
   const Span change = calendar_ahead_ - followed_ahead_;
   if (change < kTolerance && change > -kTolerance) return;

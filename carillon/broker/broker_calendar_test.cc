@@ -33,6 +33,20 @@ TEST_F(BrokerCalendar, ADateIsKeptToTheMillisecond) {
   EXPECT_TRUE(is_ready(id));
 }
 
+TEST_F(BrokerCalendar, TimesThatAreShownDoNotFlicker) {
+  world.step_calendar(hours(5) + Span(999'990));
+  const JobId id = world.put_id(s, "relative", seconds(30));
+  const JobView before = get(world, s, id);
+  for (const int ns : {20, -15, 30, -40}) {
+    world.step_calendar(Span(ns));
+    const JobView now = get(world, s, id);
+    EXPECT_EQ(now.created_at_ms, before.created_at_ms) << ns;
+    EXPECT_EQ(now.due_at_ms, before.due_at_ms) << ns;
+  }
+  world.step_calendar(milliseconds(2));
+  EXPECT_EQ(get(world, s, id).created_at_ms, before.created_at_ms + 2);
+}
+
 TEST_F(BrokerCalendar, ADateThatHasPassedIsNow) {
   EXPECT_TRUE(is_ready(put_in(Span::zero())));
   EXPECT_TRUE(is_ready(put_in(-hours(1'000))));

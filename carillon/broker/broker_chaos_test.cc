@@ -202,7 +202,7 @@ class Trial {
     c.priority = static_cast<std::uint32_t>(random_.below(3));
     if (!random_.one_in(3)) c.delay = milliseconds(random_.between(1, 15'000));
     if (verb == Verb::kPauseTube && !random_.one_in(3)) c.delay = {};
-    c.ttr = milliseconds(random_.between(500, 8'000));
+    if (verb == Verb::kPut || random_.one_in(2)) c.ttr = milliseconds(random_.between(500, 8'000));
     c.count = random_.below(4);
     if (!random_.one_in(4)) c.timeout = milliseconds(random_.between(0, 3'000));
     if (verb == Verb::kPut) {
@@ -316,7 +316,9 @@ class Trial {
     job.holder = session;
     job.told_in = steps_;
     const Client& client = clients_.at(session);
-    job.held_until = job.ttr_ms == 0 ? WallTime{} : client.asked_at + milliseconds(job.ttr_ms);
+    const std::int64_t asked_ms = whole_ms(client.command.ttr);
+    const std::int64_t ttr_ms = asked_ms > 0 ? asked_ms : job.ttr_ms;
+    job.held_until = ttr_ms == 0 ? WallTime{} : client.asked_at + milliseconds(ttr_ms);
   }
 
   void wind_up() {

@@ -433,9 +433,10 @@ class Broker::State {
   // Before whatever has hooks in it, so that it dies after them.
   HierarchicalWheel wheel_;
 
-  // How far the calendar is ahead of the timeline: now, and when near jobs were last brought into
-  // line with it.
+  // How far the calendar is ahead of the timeline: now, by what is shown, and when near jobs were
+  // last brought into line with it.
   Span calendar_ahead_{};
+  Span shown_ahead_{};
   Span followed_ahead_{};
 
   internal::Schedules schedules_;
