@@ -233,6 +233,12 @@ class Trial {
         if (known != known_.end()) known->second.not_before = {};
         break;
       case Verb::kKick: hasten_all(); break;
+      case Verb::kTouch:
+        if (known != known_.end()) {
+          Known& job = known->second;
+          job.held_until = std::min(job.held_until, held_until(c, job, world_.now()));
+        }
+        break;
       default: break;
     }
     const bool ends = c.verb == Verb::kDelete || c.verb == Verb::kRelease || c.verb == Verb::kBury;
@@ -316,9 +322,13 @@ class Trial {
     job.holder = session;
     job.told_in = steps_;
     const Client& client = clients_.at(session);
-    const std::int64_t asked_ms = whole_ms(client.command.ttr);
+    job.held_until = held_until(client.command, job, client.asked_at);
+  }
+  /// Until when a reserve or touch asked for at `at` holds the job at least.
+  static WallTime held_until(const Command& c, const Known& job, WallTime at) {
+    const std::int64_t asked_ms = whole_ms(c.ttr);
     const std::int64_t ttr_ms = asked_ms > 0 ? asked_ms : job.ttr_ms;
-    job.held_until = ttr_ms == 0 ? WallTime{} : client.asked_at + milliseconds(ttr_ms);
+    return ttr_ms == 0 ? WallTime{} : at + milliseconds(ttr_ms);
   }
 
   void wind_up() {
