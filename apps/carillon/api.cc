@@ -116,7 +116,7 @@ ApiAnswer Api::call(std::string_view method, const std::string& path, const std:
     std::string message = answered.error().message;
     // Who cannot connect says to where.
     if (!message.starts_with(at_.to_string())) message = at_.to_string() + ": " + message;
-    throw Failure{kServerError, "HTTP API at " + message};
+    throw Failure{kServerError, "HTTP API at " + message + hint_if_refused(message, "--http")};
   }
   ApiAnswer answer;
   answer.status = answered->status;
@@ -172,19 +172,77 @@ std::string option_of(std::string field) {
   return "--" + field;
 }
 
+/// What the API says to programs, for somebody at a terminal: what it means here, and what can be
+/// done. Empty: the words of the API do.
+std::string words_of(const ApiAnswer& problem, const std::string& field) {
+  const std::string name = problem_name(problem);
+  const std::string detail = problem.json["detail"].text();
+  if (name == "stale-receipt") {
+    return "RECEIPT: the reservation is over, and nothing was changed: its TTR passed, it was "
+           "answered before, or the server was started anew. reserve --receipt takes a job anew";
+  }
+  if (name == "no-such-job") {
+    return "there is no such job: it was deleted, or never put. carillon search lists jobs";
+  }
+  if (name == "no-such-tube") {
+    return "--tube: there is no such tube: none of its jobs, workers or settings is left. "
+           "carillon ls lists those that are there";
+  }
+  if (name == "no-such-resource" && field == "name") {
+    return "NAME: there is no such schedule. carillon schedule ls lists those that are there";
+  }
+  if (name == "job-reserved") {
+    return "a worker has the job; it can be changed when its reservation is over. carillon show "
+           "says when that is";
+  }
+  if (name == "key-exists") {
+    return "--key: a job of this tube has the key already. --on-conflict says what to do then";
+  }
+  if (name == "unauthorized") {
+    return fmt::format("--token-file: {}. The server lets nobody in without a token that it knows",
+                       detail);
+  }
+  if (name == "forbidden" && field == "Authorization") {
+    return fmt::format("--token-file: the token is not for this: {}, and this is for {}", detail,
+                       problem.json["limit"].text());
+  }
+  if (name == "draining") {
+    return fmt::format(
+        "the server takes no more jobs: {}. Try again when it has been started "
+        "anew, or another one",
+        detail);
+  }
+  if (name == "no-room") {
+    return fmt::format("the server has no room for more: {}. Its log and carillon stats say more",
+                       detail);
+  }
+  if (name == "tube-full") {
+    return "--tube: the tube has as many jobs as its max_jobs allows. Try again when some are "
+           "done";
+  }
+  if (name == "unavailable") {
+    return fmt::format(
+        "the server cannot use its store at present{}{}. Its log says why; it goes "
+        "on by itself when it can",
+        detail.empty() ? "" : ": ", detail);
+  }
+  return {};
+}
+
 }  // namespace
 
 Failure failure_of(const ApiAnswer& problem) {
-  std::string message;
-  if (const JsonView field = problem.json["field"]; field.exists()) {
-    message += option_of(field.text()) + ": ";
-  }
-  message += problem.json["title"].text();
-  if (const JsonView detail = problem.json["detail"]; detail.exists()) {
-    message += ": " + detail.text();
-  }
-  if (const JsonView limit = problem.json["limit"]; limit.exists()) {
-    message += " (" + limit.text() + ")";
+  const JsonView field = problem.json["field"];
+  std::string message = words_of(problem, field.text());
+  if (message.empty()) {
+    if (field.exists()) message += option_of(field.text()) + ": ";
+    message += problem.json["title"].text();
+    if (const JsonView detail = problem.json["detail"]; detail.exists()) {
+      message += ": " + detail.text();
+    }
+    if (const JsonView limit = problem.json["limit"]; limit.exists()) {
+      message += "; expected: " + limit.text();
+    }
   }
   ExitStatus status = kServerError;
   if (problem.status == 404 || problem.status == 409) status = kNotFound;

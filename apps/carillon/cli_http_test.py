@@ -90,7 +90,7 @@ class Verbs(unittest.TestCase):
         self.assertEqual(self.json(*words, "b"), {**first, "existing": True})
         self.assertEqual(self.verb("peek", "-t", self.tube, "--key", "ä/1"), "a\n")
         self.verb(*words, "--on-conflict", "refuse", "b", status=1)
-        self.assertIn("A job of this tube has the key", self.err)
+        self.assertIn("--key: a job of this tube has the key already", self.err)
         second = self.json(*words, "--on-conflict", "replace", "b")
         self.assertEqual((second["replaced"], second["id"] > first["id"]), (True, True))
         self.assertEqual(self.json("peek", "-t", self.tube, "--key", "ä/1"),
@@ -140,6 +140,8 @@ class Verbs(unittest.TestCase):
         self.assertEqual(self.json("ack", str(job), taken["receipt"], status=1),
                          {"acked": [], "stale": [job]})
         self.assertIn(f"no longer reserved for this receipt: {job}", self.err)
+        self.verb("show", str(job), status=1)
+        self.assertIn("there is no such job", self.err)
 
     def test_reserve_for_a_receipt_as_text(self):
         job = self.put("x")
@@ -171,7 +173,7 @@ class Verbs(unittest.TestCase):
         self.assertEqual(self.json("bury", str(job), self.reserve()["receipt"]),
                          {"id": job, "state": "buried"})
         self.verb("bury", str(job), receipt, status=1)
-        self.assertIn("The reservation is over", self.err)
+        self.assertIn("RECEIPT: the reservation is over, and nothing was changed", self.err)
 
     def test_change(self):
         job = self.put("--key", "k", "x")
@@ -215,7 +217,9 @@ class Verbs(unittest.TestCase):
         self.assertRegex(out, rf"(?m)^ +{early}  delayed   2098-01-01T00:00:00.000Z +1  a1$")
         self.assertLessEqual(max(map(len, out.splitlines())), COLUMNS)
         self.assertIn(f"  {self.tube}  a1\n", self.verb("search", "--limit", "0"))
-        self.assertEqual(self.verb("search", "-t", "nobody"), "")
+        self.assertEqual(self.verb("search", "-t", "nobody", status=1), "")
+        self.assertIn("--tube: there is no such tube", self.err)
+        self.assertEqual(self.verb(*search, "--key-prefix", "z"), "")
         self.verb(*search, "--state", "ready", "--due-from", "0", status=2)
         self.assertIn("--due-from and --due-until are for --state delayed", self.err)
 
@@ -282,7 +286,7 @@ class Verbs(unittest.TestCase):
                          {"tube": self.tube, "cleared": 1250})
         self.assertEqual(self.verb("clear", "-t", self.tube, "--state", "all"), "1250\n")
         self.verb("clear", "-t", "nobody", "--state", "all", status=1)
-        self.assertIn("There is no such tube", self.err)
+        self.assertIn("--tube: there is no such tube", self.err)
 
     def test_ls_long(self):
         self.put("x")
@@ -313,6 +317,13 @@ class Verbs(unittest.TestCase):
                          {"deleted": ["nightly/1"], "missing": ["none"]})
         self.assertIn('carillon schedule rm: there is no schedule "none"', self.err)
         self.verb("schedule", "show", "nightly/1", status=1)
+        self.assertIn("NAME: there is no such schedule. carillon schedule ls", self.err)
+        # The same words as those of schedule next, by the same clocks.
+        india = ["0 2 1 1 *", "--time-zone", "Asia/Kolkata"]
+        self.assertEqual(self.verb("schedule", "set", "yearly", *india, "-t", self.tube, "x"),
+                         self.verb("schedule", "next", *india, "-n", "1"))
+        self.assertIn("T02:00:00.000+05:30", self.verb("schedule", "next", *india))
+        self.verb("schedule", "rm", "yearly")
         self.verb("schedule", "set", "n", "61 2 * * *", "-t", self.tube, "x", status=2)
         self.assertIn("minute", self.err)
         out = self.verb("schedule", "set", "tick", "every 30m", "-t", self.tube,
@@ -396,6 +407,7 @@ class Tokens(unittest.TestCase):
                         self.assertEqual(status, 3, given)
                         self.assertNotIn("secret", err)
                 self.assertIn("login-tokens", server.verb("ls")[2])
+                self.assertIn("--token-file: there is no bearer token", server.verb("search")[2])
                 self.assertIn("LOGIN_FAILED", server.verb("ls", "--token-file", wrong)[2])
                 status, _, err = server.verb("ls", "--token-file", folder)
                 self.assertEqual(status, 2)
@@ -500,6 +512,25 @@ class EveryVerb(unittest.TestCase):
                 self.assertEqual((status, out), (3, ""))
                 self.assertTrue(err.startswith(f"carillon {verb}: "), err)
                 self.assertIn("Connection refused", err)
+                self.assertRegex(err, "--http or the variable CARILLON_HTTP|"
+                                      "--server or the variable CARILLON_SERVER")
+
+    def test_refusals_of_puts_say_why_and_what_to_do(self):
+        for option, word, reason in [
+                (["--max-jobs-in-memory", "1"], "OUT_OF_MEMORY: ", "max-jobs-in-memory"),
+                (["--drain-mode"], "DRAINING: ", "SIGUSR1")]:
+            drained = option == ["--drain-mode"]
+            with Server(*([] if drained else option)) as server:
+                if drained:
+                    server.process.send_signal(signal.SIGUSR1)
+                for words, known in [(["put", "x"], word), (["put", "--key", "k", "x"], "")]:
+                    until = time.monotonic() + LIMIT_S
+                    status = 0
+                    while status == 0 and time.monotonic() < until:
+                        status, _, err = server.verb(*words)
+                    self.assertEqual(status, 3, err)
+                    self.assertIn(known, err)
+                    self.assertIn(reason, err)
 
 
 if __name__ == "__main__":

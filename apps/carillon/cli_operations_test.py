@@ -204,6 +204,7 @@ class Folders(unittest.TestCase):
                 status, out, err = cli_test.run(*words)
                 self.assertEqual((status, out), (3, ""), words)
                 self.assertIn("is in use by a server", err)
+            self.assertIn("backup-folder in its configuration, and send it SIGUSR2", err)
             self.assertFalse(os.path.exists(self.path("b")))
 
     def test_what_is_not_sound_ends_with_4_and_is_named(self):

@@ -21,13 +21,22 @@ import unittest
 BINARY = None
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 30
+COLUMNS = 80
 
 
 def run(*words, stdin=b"", **environment):
     """Returns (exit status, standard output, standard error)."""
     done = subprocess.run([BINARY, *words], input=stdin, capture_output=True, timeout=LIMIT_S,
                           env={**os.environ, **environment}, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace")
+    return done.returncode, done.stdout.decode(), unwrapped(done.stderr.decode(errors="replace"))
+
+
+def unwrapped(message):
+    """A message in one line; no line of it may be too wide, unless it is one word."""
+    for line in message.splitlines():
+        if line.startswith("carillon ") or line.startswith("  "):
+            assert len(line) <= COLUMNS or " " not in line.strip().split(": ")[-1], message
+    return re.sub(r"\n  (?=\S)", " ", message)
 
 
 class Verbs(unittest.TestCase):
@@ -314,11 +323,16 @@ class Nonsense(unittest.TestCase):
             if words != ["ls"]:
                 self.assertEqual(out, "", answers)
 
-    def test_an_error_of_the_protocol_is_told_as_it_is(self):
-        for error in ["OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING", "JOB_TOO_BIG", "BURIED 5"]:
+    def test_an_error_of_the_protocol_is_told_with_what_it_means(self):
+        for error, meaning in [("OUT_OF_MEMORY", ": the server has no room"),
+                               ("INTERNAL_ERROR", ": the server cannot use its store"),
+                               ("DRAINING", ": the server takes no more jobs"),
+                               ("JOB_TOO_BIG", ": BODY is larger than the max-job-size"),
+                               ("BURIED 5", "\n")]:
             status, out, err = self.ask([b"USING default\r\n", error.encode() + b"\r\n"],
                                         "put", "x")
-            self.assertEqual((status, out, err), (3, "", f"carillon put: {error}\n"))
+            self.assertEqual((status, out), (3, ""))
+            self.assertTrue(err.startswith(f"carillon put: {error}{meaning}"), err)
 
 
 class Wheels(unittest.TestCase):

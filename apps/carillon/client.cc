@@ -213,13 +213,45 @@ server::BeanstalkClient connect(const Target& target) {
     log_in(*client, token_of(target));
     return std::move(*client);
   }
-  std::string message = client.error().message;
-  const std::string refused = std::generic_category().message(ECONNREFUSED);
-  if (message.find(refused) != std::string::npos) {
-    message += "; does a server run there? carillon serve starts one";
-  }
-  throw Failure{kServerError, std::move(message)};
+  const std::string& message = client.error().message;
+  throw Failure{kServerError, message + hint_if_refused(message, "--server")};
 }
+
+std::string hint_if_refused(const std::string& message, const char* option) {
+  const std::string refused = std::generic_category().message(ECONNREFUSED);
+  if (message.find(refused) == std::string::npos) return {};
+  return fmt::format(
+      "; does a server run there? {} or the variable {} says where it is, and "
+      "carillon serve starts one",
+      option, std::string_view(option) == "--http" ? kHttpVariable : kServerVariable);
+}
+
+namespace {
+
+/// What a refusal means, and what can be done about it.
+const char* meaning_of(const Answer& refusal) {
+  if (refusal.is("DRAINING")) {
+    return ": the server takes no more jobs: it is being drained (SIGUSR1) or stopped. Try again "
+           "when it has been started anew, or another one";
+  }
+  if (refusal.is("OUT_OF_MEMORY")) {
+    return ": the server has no room for more: one of its limits (max-jobs-in-memory, max-tubes, "
+           "the max_jobs of the tube) is reached, or its disk has less than min-free-space or "
+           "cannot be written. Its log and GET /readyz say which";
+  }
+  if (refusal.is("JOB_TOO_BIG")) return ": BODY is larger than the max-job-size of the server";
+  if (refusal.is("INTERNAL_ERROR")) {
+    return ": the server cannot use its store at present, and its log says why. Whether this was "
+           "done is seen when it can again";
+  }
+  // How a server with login-tokens refuses what a token does not allow.
+  if (refusal.is("UNKNOWN_COMMAND")) {
+    return "; if the server has login-tokens: by --token-file, or not with this token";
+  }
+  return "";
+}
+
+}  // namespace
 
 Failure failure_of(const Answer& answer) {
   for (const char* absent : {"NOT_FOUND", "TIMED_OUT", "DEADLINE_SOON"}) {
@@ -228,12 +260,7 @@ Failure failure_of(const Answer& answer) {
   for (const char* refusal : {"BAD_FORMAT", "BURIED", "DRAINING", "EXPECTED_CRLF", "INTERNAL_ERROR",
                               "JOB_TOO_BIG", "NOT_IGNORED", "OUT_OF_MEMORY", "UNKNOWN_COMMAND"}) {
     if (!answer.is(refusal)) continue;
-    std::string message = answer.line;
-    // How a server with login-tokens refuses what a token does not allow.
-    if (answer.is("UNKNOWN_COMMAND")) {
-      message += "; if the server has login-tokens: by --token-file, or not with this token";
-    }
-    return {kServerError, std::move(message)};
+    return {kServerError, answer.line + meaning_of(answer)};
   }
   return {kServerError, fmt::format("the server answered nonsense: '{}'", answer.line)};
 }

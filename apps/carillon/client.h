@@ -45,7 +45,7 @@ void on_call(CLI::App* app, std::shared_ptr<Verb> verb, int& status) {
     try {
       verb->run();
     } catch (const Failure& failure) {
-      print_error(fmt::format("carillon {}: {}", name, failure.message));
+      print_long_error(fmt::format("carillon {}: {}", name, failure.message));
       status = failure.status;
     }
   });
@@ -99,6 +99,8 @@ CLI::App* add_client_verb(CLI::App& program, const char* name, const char* descr
                           Target& target, const Connecting& of_program,
                           Speaks speaks = Speaks::kBeanstalk);
 
+/// What to do if nobody listens where `option` says; nothing if `message` tells of something else.
+[[nodiscard]] std::string hint_if_refused(const std::string& message, const char* option);
 [[nodiscard]] server::Endpoint address_of(const Target& target);
 /// Of its HTTP API.
 [[nodiscard]] server::Endpoint http_address_of(const Target& target);

@@ -253,7 +253,15 @@ struct Backup {
 
   void run() const {
     const Result<BackupList> made = store::back_up_folder(data, backup);
-    if (!made) throw failure_of_folder(made.error());
+    if (!made) {
+      Failure failure = failure_of_folder(made.error());
+      if (made.error().code == ErrorCode::kUnavailable) {
+        failure.message +=
+            ", or have it make the backup: name a backup-folder in its configuration, and send it "
+            "SIGUSR2";
+      }
+      throw failure;
+    }
     std::optional<Totals> totals;
     if (!unchecked) totals = check_made("the backup", backup);
     print_made("backed up to", backup, *made, totals, json);

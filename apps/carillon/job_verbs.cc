@@ -148,6 +148,8 @@ struct Search {
       print_error(
           fmt::format("carillon search: there are more than {}; --limit 0 shows all", most));
     }
+    // Of a tube that is not there the API lists nothing; a misspelt name is to be noticed.
+    if (found == 0 && !tube.empty()) static_cast<void>(api.ask("GET", tube_path(tube)));
   }
 
  private:

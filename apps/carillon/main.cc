@@ -34,7 +34,7 @@ int refuse(const CLI::App& program, const CLI::ParseError& error) {
   }
   std::string name = "carillon";
   for (const CLI::App* verb : program.get_subcommands()) name += " " + verb->get_name();
-  carillon::app::print_error(
+  carillon::app::print_long_error(
       fmt::format("{}: {}\nRun {} --help for what there is.", name, error.what(), name));
   return carillon::app::kUsage;
 }
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     // A failed write to standard output may have thrown: it is reported below.
     if (std::ferror(stdout) == 0) {
-      carillon::app::print_error(std::string("carillon: ") + error.what());
+      carillon::app::print_long_error(std::string("carillon: ") + error.what());
     }
   }
   if (carillon::app::flush_output()) return status;

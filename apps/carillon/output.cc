@@ -92,12 +92,12 @@ void print_error(std::string_view message) noexcept {
 }
 
 void print_long_error(const std::string& message) {
-  if (message.size() <= kColumns) {
-    print_error(message);
-    return;
+  std::istringstream lines(message);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    text += line.size() <= kColumns ? line + '\n' : wrapped(line, "", 2);
   }
-  std::string text = wrapped(message, "", 2);
-  text.pop_back();
+  if (!text.empty()) text.pop_back();
   print_error(text);
 }
 

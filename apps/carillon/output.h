@@ -30,7 +30,7 @@ void take_standard_descriptors() noexcept;
 /// nowhere else to say so.
 void print_error(std::string_view message) noexcept;
 
-/// The same in lines of at most kColumns, where words allow it.
+/// The same in lines of at most kColumns, where words allow it; those that go on begin with spaces.
 void print_long_error(const std::string& message);
 
 /// Writes out everything printed so far. False if any of it could not be written; says so on

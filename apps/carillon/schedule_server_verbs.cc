@@ -15,6 +15,7 @@
 #include "apps/carillon/json.h"
 #include "apps/carillon/schedule.h"
 #include "carillon/broker/schedule.h"
+#include "carillon/calendar/rfc3339.h"
 #include "carillon/protocol/http/schedule_requests.h"
 #include "carillon/server/http_client.h"
 
@@ -26,6 +27,14 @@ std::string schedule_path(const std::string& name) {
     throw Failure{kUsage, "NAME: is not 1 to 200 bytes of UTF-8 without control characters"};
   }
   return "/api/v1/schedules/" + server::url_encoded(name);
+}
+
+/// A time of the API as the clocks of `zone` show it, as schedule next does.
+std::string by_its_clocks(const std::string& utc, const calendar::TimeZone& zone) {
+  const Result<std::int64_t> ms = calendar::parse_rfc3339(utc);
+  if (!ms) return utc;
+  const std::int64_t second = *ms / 1'000 - (*ms % 1'000 < 0 ? 1 : 0);
+  return calendar::format_rfc3339(*ms, zone.period_at(second).offset_s);
 }
 
 struct Set {
@@ -66,7 +75,7 @@ struct Set {
     if (json) {
       fmt::print("{}\n", answer.json.json());
     } else {
-      fmt::print("{}\n", answer.json["next_at"].text());
+      fmt::print("{}\n", by_its_clocks(answer.json["next_at"].text(), recurrence->time_zone()));
     }
   }
 };

@@ -106,6 +106,8 @@ struct List {
     std::uint64_t none = 0;
     std::vector<TubeLine> tubes = read_tubes(client, std::numeric_limits<std::size_t>::max(), none);
     std::erase_if(tubes, [&](const TubeLine& tube) { return !tube.name.starts_with(prefix); });
+    std::sort(tubes.begin(), tubes.end(),
+              [](const TubeLine& a, const TubeLine& b) { return a.name < b.name; });
     if (json) {
       std::vector<std::string> items;
       for (const TubeLine& tube : tubes) {
