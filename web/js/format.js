@@ -70,6 +70,24 @@ export function time(at_ms) {
   return `${date.format(at)}, ${clock.format(at)}`;
 }
 
+/**
+ * The same by the clocks of `zone` (null: the reader's), which it names; by the reader's if the
+ * browser does not know that zone.
+ */
+export function time_in(at_ms, zone) {
+  if (!known(at_ms)) return kDash;
+  const options = {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit',
+    second: '2-digit', hourCycle: 'h23', timeZoneName: 'short'};
+  const is_now = new Date(at_ms).getFullYear() === new Date().getFullYear();
+  if (!is_now) options.year = 'numeric';
+  try {
+    return new Intl.DateTimeFormat(undefined, {...options, timeZone: zone ?? undefined})
+      .format(new Date(at_ms));
+  } catch {
+    return new Intl.DateTimeFormat(undefined, options).format(new Date(at_ms));
+  }
+}
+
 /** With the date, the seconds and the zone: for titles. */
 export const exact_time = (at_ms) => (known(at_ms) ? exact.format(new Date(at_ms)) : '');
 

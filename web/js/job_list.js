@@ -11,6 +11,9 @@ import {kStates, row_of_job} from './model.js';
 const kPageSize = 50;
 const kTypingMs = 250;
 
+/** Of these, the first that has jobs is what a list opens on. */
+const kOpensOn = ['delayed', 'ready', 'buried', 'reserved'];
+
 /** Searched for, by name in the address. */
 const kFields = ['state', 'key', 'from', 'until', 'id'];
 
@@ -25,6 +28,8 @@ export class JobList {
   #timer = 0;
   #abort = null;
   #states = new Map();
+  #undecided;  // Whether the state is that of most use, once counts are known.
+  #decided;  // Whether the address is to name it.
 
   #found = h('p', {class: 'count', role: 'status'});
   #problem = h('p', {class: 'problem', role: 'alert'});
@@ -42,7 +47,10 @@ export class JobList {
     this.#tube = tube;
     this.#remember = remember;
     this.#query = Object.fromEntries(kFields.map((name) => [name, query.get(name) ?? '']));
+    // An address that says nothing leaves the choice to what there is.
+    this.#undecided = kFields.every((name) => this.#query[name] === '');
     if (!kStates.includes(this.#query.state)) this.#query.state = 'delayed';
+    this.#decided = query.get('state') === this.#query.state;
     this.#table = h('div', {class: 'table-box'}, h('table', {class: 'list jobs'},
       h('caption', {class: 'visually-hidden'}, 'Jobs'), h('thead', {}, this.#head), this.#body));
     this.#rows = new RowList(this.#body, (job) => job.id, (job) => this.#make(job));
@@ -56,6 +64,14 @@ export class JobList {
   /** How many jobs there are of each state, for the buttons. */
   set_counts(counts) {
     for (const [state, number] of this.#states) say(number, brief(counts[state]));
+    if (!this.#undecided) return;
+    this.#undecided = false;
+    const state = kOpensOn.find((one) => counts[one] > 0);
+    if (state === undefined || state === this.#query.state) return;
+    this.#query.state = state;
+    this.element.querySelector(`input[value="${state}"]`).checked = true;
+    this.#show_fields();
+    this.#restart();
   }
 
   /** Loads the page that is shown again. */
@@ -101,9 +117,11 @@ export class JobList {
   #set(name, value, wait_ms = 0) {
     if (this.#query[name] === value) return;
     this.#query[name] = value;
+    this.#undecided = false;
+    if (name === 'state') this.#decided = true;
     this.#show_fields();
     const {state} = this.#query;
-    this.#remember({...this.#query, state: state === 'delayed' ? '' : state});
+    this.#remember({...this.#query, state: state === 'delayed' && !this.#decided ? '' : state});
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#restart(), wait_ms);
   }

@@ -16,30 +16,60 @@ export function show_settings(place, name, tube, after) {
   shown = state;
   const change = h('button', {class: 'small', onclick: () => ask_settings(name, settings, after)},
     'Change …');
-  fill(place, h('header', {}, h('h2', {}, 'Settings'), change),
-    h('dl', {class: 'facts'}, facts_of(settings, tube.webhook).map(([label, value]) =>
-      h('div', {}, h('dt', {}, label), h('dd', {}, value)))));
+  const list = (facts) => h('dl', {class: 'facts'}, facts.map(([label, value]) =>
+    h('div', {}, h('dt', {}, label), h('dd', {}, value))));
+  fill(place, h('header', {}, h('h2', {}, 'Settings'), change), list(facts_of(settings)),
+    settings.webhook && tube.webhook
+      ? [h('h3', {class: 'part'}, 'The webhook now'), list(state_of(tube.webhook))] : null);
 }
 
-function facts_of(settings, state) {
+/** Backoff, rate: "base 1 s, cap 1 h". */
+const members_of = (object) => Object.entries(object).map(([name, value]) =>
+  `${words_of(name).toLowerCase()} ${text_of(name, value)}`).join(', ');
+
+function text_of(field, value) {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value === 'object') return members_of(value) || 'none';
+  return field.endsWith('_ms') ? duration(value)
+    : typeof value === 'number' ? count(value) : String(value);
+}
+
+function facts_of(settings) {
   const facts = [['Most jobs', settings.max_jobs ? count(settings.max_jobs) : 'no limit']];
   const hook = settings.webhook;
-  if (!hook) {
-    facts.push(['Webhook', 'none: workers reserve']);
-    return facts;
-  }
+  if (!hook) return [...facts, ['Webhook', 'none: workers reserve']];
   facts.push(['Webhook', hook.url]);
   for (const [field, value] of Object.entries(hook)) {
-    if (field === 'url' || field === 'secret' || value === null) continue;
-    facts.push([words_of(field), typeof value === 'object' ? JSON.stringify(value)
-      : field.endsWith('_ms') ? duration(value) : String(value)]);
-  }
-  for (const [field, value] of Object.entries(state ?? {})) {
-    if (value === null || value === '') continue;
-    facts.push([words_of(field), typeof value === 'object' ? JSON.stringify(value)
-      : field.endsWith('_ms') ? duration(value) : String(value)]);
+    if (field !== 'url' && value !== null) facts.push([words_of(field), text_of(field, value)]);
   }
   return facts;
+}
+
+/** How the webhook fares: each [member, its words, how it is said]. Unknown members follow. */
+const kStateWords = [
+  ['in_flight', 'Posts on their way'],
+  ['concurrency_now', 'At most at present'],
+  ['waits_for_connection', 'Waits for a connection'],
+  ['delivered', 'Jobs delivered'],
+  ['failed_attempts', 'Attempts that failed'],
+  ['failures_in_row', 'Failures in a row'],
+  ['buried', 'Jobs buried so far'],
+  ['paused_for_ms', 'Paused for another'],
+  ['last_ago_ms', 'Last post', (value) => `${duration(value)} ago`],
+  ['last_outcome', 'It was'],
+  ['last_status', 'Status'],
+  ['last_error', 'Error'],
+  ['secrets', 'Secrets set'],
+  ['headers', 'Headers set'],
+];
+
+function state_of(state) {
+  const is_there = (value) => value !== null && value !== undefined && value !== '';
+  const known = new Set(kStateWords.map(([field]) => field));
+  const others = Object.keys(state).filter((field) => !known.has(field))
+    .map((field) => [field, words_of(field)]);
+  return [...kStateWords, ...others].filter(([field]) => is_there(state[field]))
+    .map(([field, words, say]) => [words, say ? say(state[field]) : text_of(field, state[field])]);
 }
 
 /** "max_in_flight" -> "Max in flight". */

@@ -238,6 +238,33 @@ describe('tubes', () => {
 });
 
 describe('jobs', () => {
+  test('open on a state that has jobs, unless the address says which', async () => {
+    const id = await server.put('all-ready', {body: 'x'});
+    const page = await open_page('#/tubes/all-ready');
+    await page.getByRole('button', {name: id}).waitFor();
+    assert.ok(await page.getByRole('radio', {name: /ready/}).isChecked());
+    await page.getByRole('radio', {name: /delayed/}).check();
+    await page.getByText('No job is delayed.').waitFor();
+    await page.reload();
+    await page.getByText('No job is delayed.').waitFor();
+    await live(page);
+    await page.waitForTimeout(300);
+    assert.ok(await page.getByRole('radio', {name: /delayed/}).isChecked());
+    await close_page(page);
+  });
+
+  test('show a webhook as it is set, and apart from that how it fares', async () => {
+    await server.call('PUT', 'tubes/hooks/settings',
+      {webhook: {url: 'http://127.0.0.1:8081/', backoff: {base_ms: 2000}}});
+    const page = await open_page('#/tubes/hooks');
+    const panel = page.getByRole('region', {name: 'Settings'});
+    await panel.getByText('The webhook now').waitFor();
+    assert.match(await panel.innerText(), /base 2 s/);
+    assert.match(await panel.locator('dl').nth(1).innerText(), /Waits for a connection\s+no/);
+    assert.doesNotMatch(await panel.innerText(), /[{}]/);
+    await close_page(page);
+  });
+
   test('are listed page by page, each once', async () => {
     await server.put_all('paging', Array.from({length: 120}, (_, i) =>
       ({body: 'x', key: `k${i}`, delay_ms: 7_200_000 + i * 1000})));
@@ -356,6 +383,13 @@ describe('schedules and server', () => {
     const page = await open_page('#/schedules');
     const row = page.locator('.schedules tbody tr', {hasText: 'sweep'});
     await row.getByText(/every 1h/).waitFor();
+    await server.call('PUT', 'schedules/yearly', {tube: 'sweeping', cron: '0 2 1 1 *',
+      time_zone: 'Asia/Kolkata', body: 'x'});
+    // By the clocks of its zone, which is named, whatever the reader's is.
+    const yearly = page.locator('.schedules tbody tr', {hasText: 'yearly'});
+    await yearly.getByText('Asia/Kolkata').waitFor();
+    assert.match(await yearly.innerText(), /Jan 1, .*02:00:00 (GMT\+5:30|IST)/);
+    await server.call('DELETE', 'schedules/yearly');
     await row.getByRole('button', {name: 'Run sweep now'}).click();
     await page.getByText('sweep runs now.').waitFor();
     assert.equal((await server.call('GET', 'tubes/sweeping')).jobs.ready, 1);
@@ -424,18 +458,43 @@ describe('everywhere', () => {
     await close_page(dark);
   });
 
-  test('nothing is wider than a telephone', async () => {
+  test('no page is wider than its window, and actions are in it', async () => {
     await server.put('a'.repeat(200), {body: 'x', key: 'k'.repeat(200), delay_ms: 3_600_000});
-    const page = await open_page('', {viewport: {width: 360, height: 740}});
-    for (const path of ['#/', '#/tubes', `#/tubes/${'a'.repeat(200)}`, '#/jobs', '#/schedules',
-      '#/server']) {
-      await page.goto(`${server.url}/${path}`);
-      await live(page);
-      await page.waitForTimeout(300);
+    await server.call('PUT', `schedules/${'n'.repeat(40)}`, {tube: 'sweeping', body: 'x',
+      cron: '30 2 1,15 * MON-FRI', time_zone: 'America/Argentina/Buenos_Aires'});
+    await server.call('PUT', 'schedules/sweep', {tube: 'sweeping', every_ms: 3_600_000, body: 'x'});
+    for (const width of [360, 768, 915, 1100]) {
+      const page = await open_page('', {viewport: {width, height: 740}});
+      for (const path of ['#/', '#/tubes', `#/tubes/${'a'.repeat(200)}`, '#/jobs', '#/schedules',
+        '#/server']) {
+        await page.goto(`${server.url}/${path}`);
+        await live(page);
+        if (path === '#/schedules') {
+          await page.getByRole('button', {name: 'Run sweep now'}).waitFor();
+          for (const button of await page.locator('.schedules button').all()) {
+            const box = await button.boundingBox();
+            assert.ok(box.x >= 0 && box.x + box.width <= width,
+              `${await button.innerText()} at ${width}: ${JSON.stringify(box)}`);
+          }
+        }
+        await page.waitForTimeout(200);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${path} is ${wide} wide at ${width}`);
+        const cut = await page.evaluate(() => [...document.querySelectorAll('.tile .note')]
+          .filter((note) => note.scrollWidth > note.clientWidth).map((note) => note.innerText));
+        assert.deepEqual(cut, [], `${path} at ${width}`);
+      }
+      await page.goto(`${server.url}/docs`);
+      await page.locator('article').first().waitFor();
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(wide <= 360, `${path} is ${wide} wide`);
+      assert.ok(wide <= width, `/docs is ${wide} wide at ${width}`);
+      // Names are of one line.
+      const broken = await page.evaluate(() => [...document.querySelectorAll('th code')]
+        .filter((name) => name.getClientRects().length > 1).map((name) => name.innerText));
+      assert.deepEqual(broken, [], `/docs at ${width}`);
+      await close_page(page, {refused: true});
     }
-    await close_page(page, {refused: true});
+    for (const name of ['sweep', 'n'.repeat(40)]) await server.call('DELETE', `schedules/${name}`);
   });
 
   test('every page has one heading, landmarks, and names for its controls', async () => {

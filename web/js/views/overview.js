@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person wants to see at a glance.
 
+import * as api from '../api.js';
 import {LineChart} from '../charts.js';
 import {h, say} from '../dom.js';
 import {DueBars} from '../due_bars.js';
@@ -102,7 +103,9 @@ export function show_overview(main) {
 
 /** What to do with a server that has never had a job. */
 function first_steps() {
-  const command = `curl -d 'hello' -H 'Content-Type: text/plain' \\\n`
+  // Never the token itself: somebody may be looking.
+  const login = api.has_token() ? `  -H "Authorization: Bearer $TOKEN" \\\n` : '';
+  const command = `curl -d 'hello' -H 'Content-Type: text/plain' \\\n${login}`
     + `  '${location.origin}/api/v1/tubes/greetings/jobs?delay_ms=10000'`;
   return h('section', {class: 'panel first-steps', hidden: true, 'aria-label': 'First steps'},
     h('h2', {}, 'Nothing is waiting yet'),

@@ -4,18 +4,28 @@
 import * as api from '../api.js';
 import {ask} from '../dialogs.js';
 import {RowList, fill, h, say} from '../dom.js';
-import {count, exact_time, instant, relative, time} from '../format.js';
+import {count, exact_time, instant, relative, time_in} from '../format.js';
 import {now_ms} from '../live.js';
 import {attempt, done, failed} from '../notices.js';
 import {link} from '../router.js';
 
 const kRefreshMs = 5000;
 
+/**
+ * "CRON_TZ=Europe/Berlin 0 2 * * *" as its zone and the rest; cron without one goes by UTC, and
+ * `every` by no clock.
+ */
+function parts_of(spec) {
+  const [, zone, text] = /^CRON_TZ=(\S+) (.*)$/.exec(spec) ?? [];
+  if (zone) return {zone, text};
+  return {zone: spec.startsWith('every ') ? null : 'UTC', text: spec};
+}
+
 export function show_schedules(main) {
   document.title = 'Schedules · carillon';
   const found = h('p', {class: 'count', role: 'status'});
   const body = h('tbody');
-  const columns = [['Name'], ['Tube'], ['Runs'], ['Next run'], ['Last run'], ['So far', 'number'],
+  const columns = [['Name'], ['Tube'], ['When'], ['Next run'], ['Last run'], ['So far', 'number'],
     ['Policy', 'spare'], [h('span', {class: 'visually-hidden'}, 'Actions')]];
   const table = h('div', {class: 'table-box'}, h('table', {class: 'list schedules'},
     h('caption', {class: 'visually-hidden'}, 'Schedules'),
@@ -30,8 +40,10 @@ export function show_schedules(main) {
 
   function make(schedule) {
     const name = schedule.name;
-    const cells = columns.map(([, of]) => h('td', {class: of}));
-    const [, tube, spec, next, last, runs, policy, buttons] = cells;
+    const cells = columns.map(([label, of]) => h('td', {class: of,
+      'data-label': typeof label === 'string' ? label : null}, h('div')));
+    const inner = cells.map((cell) => cell.firstElementChild);
+    const [title, tube, spec, next, last, runs, policy, buttons] = inner;
     const run = h('button', {class: 'small', 'aria-label': `Run ${name} now`,
       onclick: () => attempt(run, async () => {
         await api.run_schedule(name);
@@ -46,19 +58,21 @@ export function show_schedules(main) {
           await refresh();
         }
       }}, 'Delete …');
-    cells[0].append(h('b', {}, name));
+    title.append(h('b', {}, name));
     tube.append(h('a', {href: link(['tubes', schedule.tube])}, schedule.tube));
-    buttons.append(h('div', {class: 'buttons'}, run, remove));
-    const when = (cell, at) => {
+    buttons.classList.add('buttons');
+    buttons.append(run, remove);
+    const when = (cell, at, zone) => {
       const ms = instant(at);
       if (ms === null) return say(cell, '–');
-      return cell.replaceChildren(h('span', {title: exact_time(ms)}, time(ms)),
+      return cell.replaceChildren(h('span', {title: exact_time(ms)}, time_in(ms, zone)),
         h('small', {}, relative(ms, now_ms())));
     };
     return {row: h('tr', {}, cells), update: (now) => {
-      say(spec, now.spec);
-      when(next, now.next_at ?? now.due_at);
-      when(last, now.last_due_at);
+      const {zone, text} = parts_of(now.spec);
+      spec.replaceChildren(text, zone ? h('small', {}, zone) : '');
+      when(next, now.next_at ?? now.due_at, zone);
+      when(last, now.last_due_at, zone);
       say(runs, count(now.runs));
       policy.replaceChildren(...['missed', 'overlap'].filter((field) => now[field])
         .map((field) => h('small', {}, `${field}: ${now[field]}`)));
