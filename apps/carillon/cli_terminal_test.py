@@ -247,7 +247,8 @@ class Top(unittest.TestCase):
         self.assertEqual([line["ready"] for line in lines], [2, 2])
         self.assertEqual(set(lines[0]), {
             "uptime_s", "connections", "waiting", "ready", "delayed", "reserved", "buried",
-            "puts_per_s", "reserves_per_s", "deletes_per_s", "timeouts_per_s", "cpu_cores", "tubes"})
+            "puts_per_s", "reserves_per_s", "deletes_per_s", "timeouts_per_s", "cpu_cores",
+            "tubes"})
 
 
 class Bench(unittest.TestCase):
