@@ -99,6 +99,13 @@ class Server::Impl final : private ConnectionOwner {
 
   void say_ready();
   void apply_limits();
+  /// How the files that there may be are divided among those that open any.
+  struct Shares {
+    std::uint64_t connections;  // Of clients, of both protocols.
+    std::uint64_t webhooks;
+  };
+  [[nodiscard]] Shares shares_of(const ServerOptions& options) const;
+  void say_lowered(std::string_view option, std::uint64_t wanted, std::uint64_t value);
   Result<void> open_listeners();
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
   /// What lies in files that options name, read and made out: taken over as a whole, or not.
@@ -173,7 +180,7 @@ class Server::Impl final : private ConnectionOwner {
 
   std::uint64_t files_ = 0;            // That may be open.
   std::uint64_t max_connections_ = 0;  // Of beanstalk's clients.
-  std::uint64_t max_sockets_ = 0;      // Of all.
+  std::uint64_t max_sockets_ = 0;      // Of all clients.
   std::uint64_t total_connections_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t refused_logged_ = 0;
@@ -251,18 +258,33 @@ void Server::Impl::say_ready() {
   notify_supervisor("READY=1");
 }
 
+/// So that none can take what another needs: without files the store ends its service, and clients
+/// are not let in. Webhooks have at most a quarter of what the store leaves.
+Server::Impl::Shares Server::Impl::shares_of(const ServerOptions& options) const {
+  const std::uint64_t sockets =
+      files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
+  const std::uint64_t webhooks = std::min(options.webhook_connections, sockets / 4);
+  return {sockets - webhooks, webhooks};
+}
+
+void Server::Impl::say_lowered(std::string_view option, std::uint64_t wanted, std::uint64_t value) {
+  if (value == wanted) return;
+  log_(LogLevel::kWarning, "limit_lowered",
+       fmt::format("{} is {}, but the limit of {} open files allows {}", option, wanted, files_,
+                   value),
+       {{"option", option}, {"value", value}});
+}
+
 /// Those that may change while the server runs.
 void Server::Impl::apply_limits() {
   context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
   context_->tubes_in_turn = options_.tubes_in_turn;
-  max_sockets_ = files_ - std::clamp(files_ / 2, kLeastReservedFiles, kMostReservedFiles);
+  const Shares shares = shares_of(options_);
+  max_sockets_ = shares.connections;
   max_connections_ = std::min(options_.max_connections, max_sockets_);
-  if (max_connections_ == options_.max_connections) return;
-  log_(LogLevel::kWarning, "limit_lowered",
-       fmt::format("max-connections is {}, but the limit of {} open files allows {}",
-                   options_.max_connections, files_, max_connections_),
-       {{"option", "max-connections"}, {"value", max_connections_}});
+  say_lowered("max-connections", options_.max_connections, max_connections_);
+  say_lowered("webhook-connections", options_.webhook_connections, shares.webhooks);
 }
 
 Result<void> Server::Impl::open_listeners() {
@@ -300,7 +322,9 @@ Result<Server::Impl::Change> Server::Impl::prepare(const ServerOptions& options)
     if (!loaded) return std::move(loaded).error();
     change.tls = std::move(*loaded);
   }
-  Result<WebhookLoop::Change> webhooks = webhooks_->prepare(options);
+  ServerOptions possible = options;
+  possible.webhook_connections = shares_of(options).webhooks;
+  Result<WebhookLoop::Change> webhooks = webhooks_->prepare(possible);
   if (!webhooks) return std::move(webhooks).error();
   change.webhooks = std::move(*webhooks);
   if (http_ != nullptr) {  // At the start it does so itself.
