@@ -96,8 +96,9 @@ void ClientSession::check_login() {
   needs_login_ = context_.logins.has_value();
   roles_ = needs_login_ && login_ ? context_.logins->roles_of(*login_) : Roles{0};
   if (!needs_login_) parser_.set_max_job_size(context_.max_job_size);
-  if (!might || !needs_login_ || roles_ != 0) return;
-  quit_ = true;
+  if (!needs_login_) return;
+  if (might && roles_ == 0) quit_ = true;
+  if ((roles_ & (kConsumeRole | kAdminRole)) != 0) return;
   if (waiting_slot_ != 0) end_waiting(watched_partitions() | held_in_);
 }
 

@@ -129,6 +129,21 @@ TEST(ClientSessionLogin, IsOverWhenTheTokenIsRevoked) {
   EXPECT_TRUE(session->finished());
 }
 
+TEST(ClientSessionLogin, AReserveThatWaitsEndsWithTheRole) {
+  GuardedSession session;
+  EXPECT_THAT(session.receive("login c-token\r\nreserve\r\n"), ElementsAre("p0 #1 reserve"));
+  Result<HttpTokens> changed =
+      HttpTokens::parse("produce " + sha256_hex("c-token") + "\n", "tokens");
+  ASSERT_TRUE(changed);
+  session.context().logins = std::move(*changed);
+  session->check_login();
+  EXPECT_THAT(session.asked(), ElementsAre("p0 end-waiting"));
+  session.reply(1, Answer::kTimedOut);
+  EXPECT_FALSE(session->finished()) << "it may still put";
+  session.receive("reserve\r\n");
+  EXPECT_EQ(session.sent(), "LOGGED_IN consume\r\nTIMED_OUT\r\nUNKNOWN_COMMAND\r\n");
+}
+
 TEST(ClientSessionLogin, ComesIntoForceForSessionsThatAreOpen) {
   SessionUnderTest session;
   EXPECT_THAT(session.receive("delete 1\r\n"), ElementsAre("p0 #1 delete 1"));

@@ -58,6 +58,12 @@ void HttpConnection::send_answers() {
   if (!failed_ && !lingering_ && !send()) failed_ = true;
 }
 
+void HttpConnection::check_token() {
+  if (lingering_ || failed_) return;
+  session_.check_token();
+  owner_.request_work(id());
+}
+
 void HttpConnection::stop() {
   if (lingering_ || failed_) return;
   session_.stop();

@@ -67,6 +67,8 @@ class HttpConnection : public WheelHook {
   [[nodiscard]] bool on_deadline();
   /// There are too many connections: says so, without waiting for a request, and closes.
   void refuse();
+  /// The tokens have changed.
+  void check_token();
   /// Takes no more requests; closes when the present one has its response.
   void stop();
 

@@ -195,7 +195,17 @@ void HttpExchange::run_deferred() { std::exchange(deferred_, nullptr)(); }
 
 void HttpExchange::on_input_ended(std::function<void()> ended) {
   input_ended_ = std::move(ended);
-  if (session_.input_has_ended() || context_.stopping) input_ended();
+  if (session_.input_has_ended() || context_.stopping || revoked_) input_ended();
+}
+
+bool HttpExchange::is_admin() const {
+  return (context_.guard.roles_of(request_) & protocol::http::kAdminRole) != 0;
+}
+
+void HttpExchange::check_token() {
+  if (destination_.route == nullptr) return;
+  revoked_ = context_.guard.check(request_, destination_.route->roles);
+  if (revoked_) input_ended();
 }
 
 void HttpExchange::input_ended() {

@@ -83,6 +83,14 @@ class HttpExchange {
   bool expect_no_query();
 
   [[nodiscard]] HttpContext& context() noexcept { return context_; }
+  /// Whether whoever asks may do and see everything.
+  [[nodiscard]] bool is_admin() const;
+  /// What the request would be refused with now, if its token was taken away since it was taken.
+  /// Whatever waits for long looks at it before it gives anything away; on_input_ended() comes with
+  /// it.
+  [[nodiscard]] const std::optional<protocol::http::Problem>& revoked() const noexcept {
+    return revoked_;
+  }
 
   // The partitions.
 
@@ -109,8 +117,8 @@ class HttpExchange {
 
   /// Calls `go_on` in a later turn, when the partitions take more work. One at a time.
   void defer(std::function<void()> go_on);
-  /// Calls `ended` when the client has closed its side, or the server ends, while the response is
-  /// not there yet. One at a time; once.
+  /// Calls `ended` when the client has closed its side, its token is taken away, or the server
+  /// ends, while the response is not there yet. One at a time; once.
   void on_input_ended(std::function<void()> ended);
   /// Calls `sent` when the whole response is with the kernel.
   void on_sent(std::function<void()> sent) { sent_ = std::move(sent); }
@@ -137,6 +145,8 @@ class HttpExchange {
   [[nodiscard]] bool has_deferred() const noexcept { return static_cast<bool>(deferred_); }
   void run_deferred();
   void input_ended();
+  /// The tokens have changed.
+  void check_token();
   void sent();
   [[nodiscard]] bool awaits_sending() const noexcept {
     return responded_ && static_cast<bool>(sent_);
@@ -159,6 +169,7 @@ class HttpExchange {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For who may come too late.
   std::function<void()> input_ended_;
   std::function<void()> sent_;
+  std::optional<protocol::http::Problem> revoked_;
   bool responded_ = false;
 };
 

@@ -49,15 +49,37 @@ std::string_view take_word(std::string_view& text) noexcept {
   return word;
 }
 
-/// The host of HOST, HOST:PORT or [IPV6]:PORT, in small letters.
-std::string host_name(std::string_view host) {
-  if (host.starts_with('[')) {
-    const std::size_t end = std::min(host.find(']'), host.size() - 1);
-    const std::string_view behind = host.substr(end + 1);
-    if (behind.empty() || behind.starts_with(':')) return lower(host.substr(1, end - 1));
-    return lower(host);  // No address.
+/// The token that a request shows, if it shows one.
+std::optional<std::string_view> token_of(const HttpRequest& request) {
+  constexpr std::string_view kScheme = "bearer ";
+  std::string_view value = request.authorization;
+  if (value.size() <= kScheme.size() || lower(value.substr(0, kScheme.size())) != kScheme) {
+    return std::nullopt;
   }
-  return lower(host.substr(0, host.find(':')));
+  value.remove_prefix(kScheme.size());
+  return value;
+}
+
+/// What stands behind a host: nothing, or a colon and perhaps a port.
+bool is_port(std::string_view text) noexcept {
+  if (text.empty() || text == ":") return true;
+  if (!text.starts_with(':') || text.size() > 6) return false;
+  text.remove_prefix(1);
+  unsigned port = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    port = port * 10 + static_cast<unsigned>(c - '0');
+  }
+  return port <= 65'535;
+}
+
+/// The host of HOST, HOST:PORT or [IPV6]:PORT, in small letters. Empty: it is none of these.
+std::string host_name(std::string_view host) {
+  const bool in_brackets = host.starts_with('[');
+  const std::size_t end = std::min(host.find(in_brackets ? ']' : ':'), host.size());
+  if (in_brackets && end == host.size()) return {};
+  if (!is_port(host.substr(in_brackets ? end + 1 : end))) return {};
+  return lower(in_brackets ? host.substr(1, end - 1) : host.substr(0, end));
 }
 
 bool is_numeric(const std::string& host) noexcept {
@@ -138,12 +160,21 @@ Roles HttpTokens::roles_of(const Digest& digest) const {
 
 bool HttpGuard::allows_host(std::string_view host) const {
   const std::string name = host_name(host);
+  if (name.find('@') != std::string::npos) return false;
   return name == "localhost" || name.ends_with(".localhost") || is_numeric(name) ||
          hosts_.contains(name);
 }
 
+Roles HttpGuard::roles_of(const HttpRequest& request) const {
+  if (!tokens_) return protocol::http::kAnyRole;
+  const std::optional<std::string_view> token = token_of(request);
+  return token ? tokens_->roles_of(*token) : Roles{0};
+}
+
 std::optional<Problem> HttpGuard::check(const HttpRequest& request, Roles roles) const {
-  if (!tokens_ && !request.host.empty() && !allows_host(request.host)) {
+  // HTTP/1.0 has no such header; no browser speaks that.
+  const bool has_host = request.is_http_1_1 || !request.host.empty();
+  if (!tokens_ && has_host && !allows_host(request.host)) {
     return Problem{
         ProblemKind::kHostNotAllowed,
         "without tokens the server is reached as localhost or by a numeric address only; "
@@ -167,14 +198,11 @@ std::optional<Problem> HttpGuard::check(const HttpRequest& request, Roles roles)
     }
   }
   if (!tokens_ || roles == protocol::http::kPublic) return std::nullopt;
-  constexpr std::string_view kScheme = "bearer ";
-  std::string_view value = request.authorization;
-  if (value.size() <= kScheme.size() || lower(value.substr(0, kScheme.size())) != kScheme) {
+  if (!token_of(request)) {
     return Problem{ProblemKind::kUnauthorized, "there is no bearer token", "Authorization",
                    "Bearer TOKEN"};
   }
-  value.remove_prefix(kScheme.size());
-  const Roles has = tokens_->roles_of(value);
+  const Roles has = roles_of(request);
   if (has == 0)
     return Problem{ProblemKind::kUnauthorized, "nobody knows the token", "Authorization"};
   if ((has & (roles | protocol::http::kAdminRole)) == 0) {

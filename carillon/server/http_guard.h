@@ -62,7 +62,14 @@ class HttpTokens {
 class HttpGuard {
  public:
   /// With tokens, every route that is not public needs one. Without, everyone may do everything.
-  void set_tokens(std::optional<HttpTokens> tokens) { tokens_ = std::move(tokens); }
+  void set_tokens(std::optional<HttpTokens> tokens) {
+    tokens_ = std::move(tokens);
+    ++changes_;
+  }
+  /// How often the tokens have been set: what was checked before may be refused now.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
+  /// What whoever asks may do; without tokens, everything.
+  [[nodiscard]] protocol::http::Roles roles_of(const HttpRequest& request) const;
   [[nodiscard]] bool has_tokens() const noexcept { return tokens_.has_value(); }
   /// Names, beside localhost and numeric addresses, that a Host header may have when there are no
   /// tokens. A page that has its own name lead to the loopback (DNS rebinding) is refused so.
@@ -77,6 +84,7 @@ class HttpGuard {
   [[nodiscard]] bool allows_host(std::string_view host) const;
 
   std::optional<HttpTokens> tokens_;
+  std::uint64_t changes_ = 0;
   std::set<std::string> hosts_;
 };
 

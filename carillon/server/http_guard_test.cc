@@ -90,16 +90,47 @@ TEST(HttpGuard, WithoutTokensOnlyNamesThatCannotBeRebound) {
   guard.allow_hosts({"jobs.example"});
   HttpRequest request;
   request.method = "GET";
-  for (const char* host : {"localhost", "LocalHost:80", "127.0.0.1:1", "[::1]", "[fe80::1]:80",
-                           "192.168.1.2", "x.localhost", "Jobs.Example:5", ""}) {
+  for (const char* host :
+       {"localhost", "LocalHost:80", "127.0.0.1:1", "[::1]", "[fe80::1]:80", "192.168.1.2",
+        "x.localhost", "Jobs.Example:5", "localhost:", "127.0.0.1:65535"}) {
     request.host = host;
     EXPECT_EQ(kind_of(guard, request, kAdminRole), kLetIn) << host;
   }
-  for (const char* host : {"example", "localhost.example", "127.0.0.1.example", "[::1]x", "[", "[]",
-                           "jobs.example.org", "127.1"}) {
+  for (const char* host : {"example",
+                           "localhost.example",
+                           "127.0.0.1.example",
+                           "[::1]x",
+                           "[",
+                           "[]",
+                           "jobs.example.org",
+                           "127.1",
+                           "",
+                           ":80",
+                           "localhost:65536",
+                           "localhost:99999",
+                           "localhost:80@evil.com",
+                           "localhost:8a",
+                           "localhost:-1",
+                           "localhost:80:80",
+                           "a@localhost",
+                           "a@b.localhost",
+                           "[::1",
+                           "[::1]:x",
+                           "[::1]80"}) {
     request.host = host;
     EXPECT_EQ(kind_of(guard, request, kAdminRole), ProblemKind::kHostNotAllowed) << host;
   }
+}
+
+TEST(HttpGuard, OnlyHttp10NeedsNoHost) {
+  const HttpGuard guard;
+  HttpRequest request;
+  request.method = "GET";
+  EXPECT_EQ(kind_of(guard, request, kAdminRole), ProblemKind::kHostNotAllowed);
+  request.is_http_1_1 = false;
+  EXPECT_EQ(kind_of(guard, request, kAdminRole), kLetIn);
+  request.host = "evil.example";
+  EXPECT_EQ(kind_of(guard, request, kAdminRole), ProblemKind::kHostNotAllowed);
 }
 
 TEST(HttpGuard, PagesOfOtherOriginsChangeNothingAndMayLook) {

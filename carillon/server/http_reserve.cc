@@ -88,6 +88,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
   }
 
   void reserve_first() {
+    if (exchange_.revoked()) return exchange_.respond(*exchange_.revoked());
     if (failure_) return exchange_.respond(std::move(*failure_));
     waiting_ = true;
     ++context_.waiting;
@@ -145,7 +146,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
   void go_on() {
     wait_is_over();
     std::int64_t wanted = request_.max - static_cast<std::int64_t>(granted_.size());
-    if (granted_.empty() || wanted <= 0 || size_ >= kMaxResponse ||
+    if (granted_.empty() || wanted <= 0 || exchange_.revoked() || size_ >= kMaxResponse ||
         (partitions_ & ~exhausted_) == 0) {
       return finish();
     }
@@ -161,8 +162,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
 
   /// Each partition was asked for one: what is more than was asked for goes back, of several of the
   /// same priority from another partition each time.
-  void give_back_surplus() {
-    const auto most = static_cast<std::size_t>(request_.max);
+  void give_back_beyond(std::size_t most) {
     if (granted_.size() <= most) return;
     const std::size_t first = context_.surpluses++;
     const auto order = [&](const Granted& granted) {
@@ -182,8 +182,12 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
   }
 
   void finish() {
+    if (exchange_.revoked()) {  // What was granted before that was known is not its any more.
+      give_back_beyond(0);
+      return exchange_.respond(*exchange_.revoked());
+    }
     if (granted_.empty() && failure_) return exchange_.respond(std::move(*failure_));
-    give_back_surplus();
+    give_back_beyond(static_cast<std::size_t>(request_.max));
     JsonWriter out;
     out.begin_object();
     out.key("jobs");

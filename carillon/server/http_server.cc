@@ -102,6 +102,7 @@ Result<HttpServer::Change> HttpServer::prepare(const ServerOptions& options) {
 
 void HttpServer::apply(Change change) {
   guard_.set_tokens(std::move(change.tokens_));
+  for (const auto& [session, connection] : connections_) connection->check_token();
   guard_.allow_hosts({options_.http_allowed_host.begin(), options_.http_allowed_host.end()});
   tls_ = std::move(change.tls_);
   timeouts_ = {options_.http_idle_timeout, options_.http_header_timeout, options_.http_body_timeout,

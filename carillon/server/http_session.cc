@@ -115,6 +115,10 @@ void HttpSession::end_input() {
   }
 }
 
+void HttpSession::check_token() {
+  if (exchange_ != nullptr) exchange_->check_token();
+}
+
 void HttpSession::stop() {
   if (exchange_ != nullptr) {
     exchange_->input_ended();
@@ -211,6 +215,7 @@ std::unique_ptr<Problem> HttpSession::check_head(std::uint64_t& body_limit) {
   const bool is_asset = destination.route == nullptr && find_asset(request.target.path());
   const protocol::http::Roles roles =
       destination.route == nullptr ? protocol::http::kPublic : destination.route->roles;
+  guard_changes_ = context_.guard.changes();
   if (std::optional<Problem> problem = context_.guard.check(request, roles)) {
     return std::make_unique<Problem>(std::move(*problem));
   }
@@ -275,6 +280,12 @@ void HttpSession::on_complete() {
   if (destination.route == nullptr) {
     exchange_->respond(asset_response(*find_asset(request.target.path()), request));
     return;
+  }
+  if (guard_changes_ != context_.guard.changes()) {  // While the body came.
+    if (std::optional<Problem> problem = context_.guard.check(request, destination.route->roles)) {
+      exchange_->respond(std::move(*problem));
+      return;
+    }
   }
   exchange_->start(std::move(destination));
 }

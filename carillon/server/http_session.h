@@ -40,6 +40,8 @@ class HttpSession {
   void receive(std::string_view bytes);
   /// The client has closed its side: a reserve that waits ends.
   void end_input();
+  /// The tokens have changed: ends what waits or streams by one that may not do so any more.
+  void check_token();
   /// Takes no request after the present one: the server ends.
   void stop();
   /// Says what is wrong and takes nothing more.
@@ -121,7 +123,8 @@ class HttpSession {
   std::unique_ptr<HttpExchange> exchange_;  // Dies in resume(), when nothing of it is running.
   std::uint64_t next_slot_ = 1;
   std::uint64_t requests_ = 0;
-  std::size_t body_reserved_ = 0;  // Of context_.bodies.
+  std::uint64_t guard_changes_ = 0;  // When the head of the present request was checked.
+  std::size_t body_reserved_ = 0;    // Of context_.bodies.
   std::vector<std::string> watched_;
   bool keep_alive_ = true;  // As far as the present request is concerned.
   bool is_head_ = false;

@@ -42,7 +42,8 @@ std::optional<Problem> problem_of(const Reply& reply) {
 
 }  // namespace
 
-void write_tube(const broker::TubeStats& tube, const Webhooks* webhooks, JsonWriter& out) {
+void write_tube(const broker::TubeStats& tube, const Webhooks* webhooks, bool for_admin,
+                JsonWriter& out) {
   out.begin_object();
   out.field("name", tube.name);
   out.key("jobs");
@@ -75,14 +76,16 @@ void write_tube(const broker::TubeStats& tube, const Webhooks* webhooks, JsonWri
   out.begin_object();
   if (tube.settings.max_jobs != 0) out.field("max_jobs", tube.settings.max_jobs);
   const WebhookSettings* webhook = webhooks == nullptr ? nullptr : webhooks->settings_of(tube.name);
-  if (webhook != nullptr) {
+  if (webhook != nullptr && for_admin) {
     out.key("webhook");
     write_webhook(*webhook, false, out);
   }
   out.end_object();
   if (webhook != nullptr) {
     out.key("webhook");
-    write_webhook_state(*webhook, *webhooks->state_of(tube.name), out);
+    WebhookState state = *webhooks->state_of(tube.name);
+    if (!for_admin) state.last_error.clear();
+    write_webhook_state(*webhook, state, out);
   }
   out.end_object();
 }
@@ -98,7 +101,7 @@ void respond_with_tube(HttpExchange& exchange, std::string_view tube) {
                  }
                  JsonWriter out;
                  write_tube(std::get<broker::TubeStats>(*reply.detail), exchange.context().webhooks,
-                            out);
+                            exchange.is_admin(), out);
                  exchange.respond_json(200, out);
                });
 }
@@ -118,7 +121,7 @@ void pause(HttpExchange& exchange, std::string_view tube, std::int64_t for_ms) {
 class TubePage : public std::enable_shared_from_this<TubePage> {
  public:
   TubePage(HttpExchange& exchange, protocol::http::TubesRequest request)
-      : exchange_(exchange), request_(std::move(request)) {}
+      : exchange_(exchange), request_(std::move(request)), for_admin_(exchange.is_admin()) {}
 
   void begin() {
     Command command;
@@ -170,7 +173,7 @@ class TubePage : public std::enable_shared_from_this<TubePage> {
     std::sort(stats_.begin(), stats_.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
     for (const broker::TubeStats& tube : stats_) {
-      write_tube(tube, exchange_.context().webhooks, out_);
+      write_tube(tube, exchange_.context().webhooks, for_admin_, out_);
     }
     stats_.clear();
     exchange_.defer([self = shared_from_this()] { self->ask_some(); });
@@ -185,6 +188,7 @@ class TubePage : public std::enable_shared_from_this<TubePage> {
 
   HttpExchange& exchange_;
   const protocol::http::TubesRequest request_;
+  const bool for_admin_;
   std::vector<std::string> names_;
   std::string next_;
   std::size_t asked_ = 0;

@@ -18,8 +18,9 @@ export function show_settings(place, name, tube, after) {
     'Change …');
   const list = (facts) => h('dl', {class: 'facts'}, facts.map(([label, value]) =>
     h('div', {}, h('dt', {}, label), h('dd', {}, value))));
-  fill(place, h('header', {}, h('h2', {}, 'Settings'), change), list(facts_of(settings)),
-    settings.webhook && tube.webhook
+  fill(place, h('header', {}, h('h2', {}, 'Settings'), change),
+    list(facts_of(settings, tube.webhook)),
+    tube.webhook
       ? [h('h3', {class: 'part'}, 'The webhook now'), list(state_of(tube.webhook))] : null);
 }
 
@@ -34,10 +35,11 @@ function text_of(field, value) {
     : typeof value === 'number' ? count(value) : String(value);
 }
 
-function facts_of(settings) {
+function facts_of(settings, state) {
   const facts = [['Most jobs', settings.max_jobs ? count(settings.max_jobs) : 'no limit']];
   const hook = settings.webhook;
-  if (!hook) return [...facts, ['Webhook', 'none: workers reserve']];
+  // Its settings are shown to the role admin only; how it is doing, to all.
+  if (!hook) return [...facts, ['Webhook', state ? 'there is one' : 'none: workers reserve']];
   facts.push(['Webhook', hook.url]);
   for (const [field, value] of Object.entries(hook)) {
     if (field !== 'url' && value !== null) facts.push([words_of(field), text_of(field, value)]);

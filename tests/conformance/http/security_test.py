@@ -136,7 +136,8 @@ class AddressTest(unittest.TestCase):
                                  ("[::1]:80", 200), ("10.0.0.7:11380", 200), ("a.localhost", 200),
                                  ("jobs.example:99", 200), ("evil.example", 421),
                                  ("127.0.0.1.evil.example", 421), ("localhost.evil", 421),
-                                 ("[::1].evil", 421), ("", 200)):
+                                 ("[::1].evil", 421), ("", 421), ("localhost:99999", 421),
+                                 ("localhost:80@evil.com", 421), ("localhost:", 200)):
                 response = server.get("/api/v1/stats", headers={"Host": host})
                 self.assertEqual(response.status, status, host)
 
