@@ -200,6 +200,7 @@ std::optional<Problem> HttpRequestReader::take_head() {
   if (request_.is_http_1_1 && head.count(field::host) == 0) {
     return Problem{ProblemKind::kMalformedRequest, "there is no Host header", "Host"};
   }
+  if (!request_.is_http_1_1) request_.expect.clear();  // RFC 9110, 10.1.1.
   if (!request_.expect.empty() && !equals_ignoring_case(request_.expect, "100-continue")) {
     return Problem{ProblemKind::kExpectationFailed, "something else is expected", "Expect",
                    "100-continue"};

@@ -17,7 +17,8 @@ std::string_view name_of(ValueType type) noexcept {
     case ValueType::kNull: return "null";
     case ValueType::kFlag: return "a boolean";
     case ValueType::kInteger:
-    case ValueType::kUnsigned: return "a number";
+    case ValueType::kUnsigned:
+    case ValueType::kHuge: return "a number";
     case ValueType::kReal: return "a number that is not an integer";
     case ValueType::kText:
     case ValueType::kWord: return "a string";
@@ -115,7 +116,8 @@ bool Fields::number(std::string_view name, std::int64_t least, std::int64_t most
   std::int64_t number = value->integer;
   switch (value->type) {
     case ValueType::kInteger: break;
-    case ValueType::kUnsigned: invalid(name, "is out of range", limit); return false;
+    case ValueType::kUnsigned:
+    case ValueType::kHuge: invalid(name, "is out of range", limit); return false;
     case ValueType::kWord:
       if (read_whole(value->text, number)) break;
       invalid(name, "is not a whole number in range", limit);

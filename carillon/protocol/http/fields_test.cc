@@ -56,6 +56,55 @@ TEST(JsonDocument, LimitsAreErrors) {
   EXPECT_EQ(document.parse("[1]"), std::nullopt) << "the same object reads the next";
 }
 
+TEST(JsonDocument, NumbersBeyond64BitsAreNumbers) {
+  JsonDocument document;
+  for (const char* number :
+       {"18446744073709551616", "-9223372036854775809", "1e999", "-1e999", "1E+400",
+        "99999999999999999999999999", "123456789012345678901234567890.5", "1e20"}) {
+    ASSERT_EQ(document.parse("[\"1e999 \\\" 1e999\"," + std::string(number) + ",7]"), std::nullopt)
+        << number;
+    ASSERT_EQ(document.values().size(), 4U);
+    EXPECT_EQ(document.values()[1].text, "1e999 \" 1e999") << "what is in a string stays";
+    EXPECT_EQ(document.values()[2].type, ValueType::kHuge) << number;
+    EXPECT_EQ(document.values()[3].integer, 7);
+  }
+  // What is no number stays none, beside one that is too large.
+  for (const char* wrong : {"0184467440737095516160", "1e999e9", "--1e999", "1e999.5", "1.e999",
+                            "+1e999", "1e99999-", "1e", "-"}) {
+    EXPECT_NE(document.parse("[1e999," + std::string(wrong) + "]"), std::nullopt) << wrong;
+  }
+  ASSERT_EQ(document.parse("[18446744073709551615,-9223372036854775808,1.5e19]"), std::nullopt);
+  EXPECT_EQ(document.values()[1].type, ValueType::kUnsigned);
+  EXPECT_EQ(document.values()[2].type, ValueType::kInteger);
+  EXPECT_EQ(document.values()[3].type, ValueType::kReal);
+}
+
+TEST(Fields, ANumberBeyond64BitsIsOutOfRangeAndNamed) {
+  for (const char* number : {"18446744073709551616", "-18446744073709551616", "1e400"}) {
+    PutRequest request;
+    const std::optional<Problem> problem =
+        put(R"({"body":"x","delay_ms":)" + std::string(number) + "}", request);
+    ASSERT_TRUE(problem) << number;
+    EXPECT_EQ(problem->kind, ProblemKind::kInvalidField);
+    EXPECT_EQ(problem->field, "delay_ms");
+    EXPECT_EQ(problem->detail, "is out of range");
+    EXPECT_FALSE(problem->limit.empty());
+  }
+}
+
+TEST(Fields, AKeyHasNoControlCharacters) {
+  EXPECT_FALSE(is_key(""));
+  EXPECT_FALSE(is_key("a\x1f"));
+  EXPECT_FALSE(is_key("a\x7f"));
+  EXPECT_FALSE(is_key("\xc2\x80"));
+  EXPECT_FALSE(is_key("a\xc2\x85z"));
+  EXPECT_FALSE(is_key("\xc3\xa4\xc2\x9b"));
+  EXPECT_FALSE(is_key("a\xc2"));
+  EXPECT_TRUE(is_key("\xc2\xa0"));
+  EXPECT_TRUE(is_key("\xc3\x82\xc3\x9b"));
+  EXPECT_TRUE(is_key("\xe2\x82\xac"));
+}
+
 TEST(JsonDocument, HalfASurrogatePairIsNoText) {
   JsonDocument document;
   EXPECT_NE(document.parse(R"({"body":"\udc00"})"), std::nullopt);

@@ -112,8 +112,15 @@ void read_job_extras(Fields& fields, broker::JobExtras& extras) {
 
 bool is_key(std::string_view text) noexcept {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  return !text.empty() && text.size() <= kMaxKeySize && is_utf8(text) &&
-         std::none_of(text.begin(), text.end(), is_control);
+  if (text.empty() || text.size() > kMaxKeySize || !is_utf8(text) ||
+      std::any_of(text.begin(), text.end(), is_control)) {
+    return false;
+  }
+  // U+0080 to U+009F are control characters, too: U+009B begins the commands of a terminal.
+  for (std::size_t i = 0; (i = text.find('\xc2', i)) != std::string_view::npos; ++i) {
+    if (static_cast<unsigned char>(text[i + 1]) < 0xa0) return false;
+  }
+  return true;
 }
 
 bool is_content_type(std::string_view text) noexcept {

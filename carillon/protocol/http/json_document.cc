@@ -3,7 +3,13 @@
 
 #include <simdjson.h>
 
-#include <stdexcept>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <system_error>
 
 #include "carillon/protocol/http/json_writer.h"
 
@@ -12,6 +18,78 @@ namespace {
 
 using simdjson::dom::element;
 using simdjson::dom::element_type;
+
+/// 2^64.
+constexpr double kBeyond = 18446744073709551616.0;
+/// Stands for a number that simdjson refuses, which has as many characters at least.
+constexpr std::string_view kStandIn = "1e300";
+
+bool is_part_of_number(char c) noexcept {
+  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+/// Takes digits off the front; false: there are none.
+bool take_digits(std::string_view& text) noexcept {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(end);
+  return end > 0;
+}
+
+/// Whether it is a number of JSON that fits neither 64 bits nor a double.
+bool is_beyond(std::string_view word) noexcept {
+  if (word.size() < kStandIn.size()) return false;
+  std::string_view left = word;
+  if (left.front() == '-') left.remove_prefix(1);
+  if (left.size() > 1 && left[0] == '0' && left[1] >= '0' && left[1] <= '9') return false;
+  if (!take_digits(left)) return false;
+  const char* const end = word.data() + word.size();
+  if (left.empty()) {
+    std::uint64_t natural = 0;
+    std::int64_t whole = 0;
+    return std::from_chars(word.data(), end, natural).ec != std::errc() &&
+           std::from_chars(word.data(), end, whole).ec != std::errc();
+  }
+  if (left.front() == '.') {
+    left.remove_prefix(1);
+    if (!take_digits(left)) return false;
+  }
+  if (!left.empty()) {
+    if (left.front() != 'e' && left.front() != 'E') return false;
+    left.remove_prefix(1);
+    if (!left.empty() && (left.front() == '+' || left.front() == '-')) left.remove_prefix(1);
+    if (!take_digits(left) || !left.empty()) return false;
+  }
+  double real = 0;
+  return std::from_chars(word.data(), end, real).ec == std::errc::result_out_of_range;
+}
+
+/// simdjson refuses a text for one number that is too large, and does not say which. Here each of
+/// those becomes one that it takes and that is too large all the same; nothing else moves.
+std::string with_stand_ins(std::string_view text) {
+  std::string out(text);
+  bool in_string = false;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (in_string) {
+      if (out[i] == '\\') {
+        ++i;
+      } else if (out[i] == '"') {
+        in_string = false;
+      }
+    } else if (out[i] == '"') {
+      in_string = true;
+    } else if (is_part_of_number(out[i])) {
+      std::size_t end = i;
+      while (end < out.size() && is_part_of_number(out[end])) ++end;
+      if (is_beyond(std::string_view(out).substr(i, end - i))) {
+        std::fill(out.begin() + static_cast<std::ptrdiff_t>(i),
+                  out.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+        out.replace(i, kStandIn.size(), kStandIn);
+      }
+      i = end - 1;
+    }
+  }
+  return out;
+}
 
 struct TooManyValues final : std::exception {};
 
@@ -40,7 +118,10 @@ class Copier {
         value.type = ValueType::kUnsigned;
         value.integer = static_cast<std::int64_t>(from.get_uint64().value_unsafe());
         break;
-      case element_type::DOUBLE: value.type = ValueType::kReal; break;
+      case element_type::DOUBLE:
+        value.type = std::abs(from.get_double().value_unsafe()) < kBeyond ? ValueType::kReal
+                                                                          : ValueType::kHuge;
+        break;
       case element_type::STRING:
         value.type = ValueType::kText;
         value.text = from.get_string().value_unsafe();
@@ -101,8 +182,14 @@ std::optional<std::string> JsonDocument::parse(std::string_view text) {
     }
   }
   element root;
-  const simdjson::error_code error =
+  simdjson::error_code error =
       impl_->parser.parse(text.data(), text.size(), /*realloc_if_needed=*/true).get(root);
+  if (error != simdjson::SUCCESS && error != simdjson::DEPTH_ERROR) {
+    // Which error it is for such a number depends on the version. The parser keeps strings of its
+    // own: the text need not last.
+    const std::string changed = with_stand_ins(text);
+    error = impl_->parser.parse(changed.data(), changed.size(), true).get(root);
+  }
   if (error == simdjson::DEPTH_ERROR) {
     return "it is nested deeper than " + std::to_string(kMaxDepth);
   }

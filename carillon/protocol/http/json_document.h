@@ -21,6 +21,7 @@ enum class ValueType : std::uint8_t {
   kInteger,   ///< From -2^63 to 2^63 - 1 ...
   kUnsigned,  ///< ... and from there to 2^64 - 1.
   kReal,
+  kHuge,  ///< A number beyond both sides of those, whole or not.
   kText,
   kWord,  ///< The value of a query parameter: its type is what its reader takes it for.
   kObject,

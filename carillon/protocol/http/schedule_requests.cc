@@ -19,6 +19,10 @@ constexpr std::string_view kOverlapWords[] = {"allow", "skip", "queue"};
 
 constexpr std::string_view kTimes = "spec, or cron and time_zone, or every_ms and start_at";
 
+constexpr std::string_view kStarts = "from 1970 to 2262-04-11T23:47:16.854Z";
+constexpr std::string_view kZones = "a name of the IANA time zones, such as Europe/Amsterdam";
+constexpr std::string_view kSpecs = "docs/concepts/recurring-jobs.md";
+
 void read_recurrence(Fields& fields, std::string& spec) {
   std::string_view text;
   std::string_view zone;
@@ -42,8 +46,14 @@ void read_recurrence(Fields& fields, std::string& spec) {
       : has_cron ? calendar::Recurrence::cron(text, zone)
                  : calendar::Recurrence::every(period_ms, start_ms);
   if (!recurrence) {
-    const std::string_view field = has_spec ? "spec" : has_cron ? "cron" : "every_ms";
-    fields.invalid(field, recurrence.error().message, "docs/concepts/recurring-jobs.md");
+    const std::string& why = recurrence.error().message;
+    if (has_period) {  // The period has its own limits, and is in them.
+      fields.invalid("start_at", why, kStarts);
+    } else if (has_zone && calendar::Recurrence::cron(text, {})) {
+      fields.invalid("time_zone", why, kZones);
+    } else {
+      fields.invalid(has_spec ? "spec" : "cron", why, kSpecs);
+    }
     return;
   }
   spec = recurrence->spec();

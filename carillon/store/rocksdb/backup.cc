@@ -130,6 +130,15 @@ std::string as_name(std::string path) {
   return path;
 }
 
+/// Whether a folder, which need not be there yet, is inside another.
+bool is_inside(const std::string& folder, const std::string& other) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(fs::absolute(folder, error), error);
+  const fs::path outer = fs::canonical(other, error);
+  if (error) return false;  // What is wrong with it is said by whoever uses it.
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 std::string list_of(const BackupList& info) {
   std::ostringstream out;
   out << kFirstLine << "\ncreated_ms " << info.created_ms << "\ngroup " << info.group << '\n';
@@ -185,7 +194,8 @@ BackupWriter::~BackupWriter() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-Result<BackupWriter> BackupWriter::create(const std::string& folder, std::stop_token stop) {
+Result<BackupWriter> BackupWriter::create(const std::string& data, const std::string& folder,
+                                          std::stop_token stop) {
   BackupWriter writer;
   writer.folder_ = as_name(folder);
   writer.stop_ = std::move(stop);
@@ -195,6 +205,10 @@ Result<BackupWriter> BackupWriter::create(const std::string& folder, std::stop_t
   std::error_code error;
   if (fs::exists(fs::symlink_status(writer.folder_, error))) {
     return Error{ErrorCode::kAlreadyExists, writer.folder_ + " exists already"};
+  }
+  if (is_inside(writer.folder_, data)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 writer.folder_ + " is inside " + data + ", which it is to be a backup of"};
   }
   const std::string partial = writer.folder_ + ".incomplete";
   const bool left_over = ::mkdir(partial.c_str(), 0700) != 0;
@@ -292,7 +306,7 @@ Result<BackupList> back_up_folder(const std::string& from, const std::string& to
   if (!fs::exists(from + "/CURRENT", error)) {
     return Error{ErrorCode::kNotFound, "there is no database in folder " + from};
   }
-  Result<BackupWriter> writer = BackupWriter::create(to, {});
+  Result<BackupWriter> writer = BackupWriter::create(from, to, {});
   if (!writer) return std::move(writer).error();
   fs::directory_iterator files(from, error);
   for (; !error && files != fs::directory_iterator(); files.increment(error)) {

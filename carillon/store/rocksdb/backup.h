@@ -48,13 +48,15 @@ struct BackupList {
 /// Makes a backup file by file.
 ///
 /// Threads: one.
-/// Errors:  create(): kAlreadyExists, kNotFound (its parent), kUnavailable (another is being made
-///          of that name); kNoSpace; kIo. After an error, or without finish(), the destructor
-///          removes what there is.
+/// Errors:  create(): kAlreadyExists, kInvalidArgument, kNotFound (its parent), kUnavailable
+///          (another is being made of that name); kNoSpace; kIo. After an error, or without
+///          finish(), the destructor removes what there is.
 class BackupWriter {
  public:
-  /// Begins the backup `folder`, which must not exist.
-  [[nodiscard]] static Result<BackupWriter> create(const std::string& folder, std::stop_token stop);
+  /// Begins the backup `folder`, which must not exist, of the folder `data`, in which it must not
+  /// be.
+  [[nodiscard]] static Result<BackupWriter> create(const std::string& data,
+                                                   const std::string& folder, std::stop_token stop);
   BackupWriter(BackupWriter&& other) noexcept;
   BackupWriter& operator=(BackupWriter&&) = delete;
   ~BackupWriter();

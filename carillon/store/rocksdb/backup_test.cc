@@ -157,6 +157,23 @@ TEST_F(Backup, OfAClosedFolderIsTheFolderAndLeavesItAlone) {
   expect_sound(restored_, 20);
 }
 
+TEST_F(Backup, IsNotMadeInsideOfWhatItIsOf) {
+  open(data_);
+  put_jobs(1, 3);
+  std::filesystem::create_directory_symlink(data_, folder_.path() + "/link");
+  const std::string inside[] = {data_ + "/backup", data_ + "/../data/backup",
+                                folder_.path() + "/link/backup"};
+  for (const std::string& folder : inside) {
+    EXPECT_EQ(database_->back_up(folder).error().code, ErrorCode::kInvalidArgument) << folder;
+  }
+  close();
+  for (const std::string& folder : inside) {
+    EXPECT_EQ(back_up_folder(data_, folder).error().code, ErrorCode::kInvalidArgument) << folder;
+  }
+  EXPECT_TRUE(back_up_folder(data_, data_ + "-backup")) << "a name that only begins so is another";
+  expect_sound(data_, 3);
+}
+
 TEST_F(Backup, OverwritesNothing) {
   open(data_);
   put_jobs(1, 3);

@@ -27,7 +27,7 @@ Result<BackupList> RocksEngine::back_up(const std::string& folder, std::stop_tok
   // Before the list of files: what is acknowledged later may be in the backup or not.
   const std::optional<AcknowledgedMark::Value> mark = mark_.value();
   const std::uint64_t group = mark ? mark->group : 0;
-  Result<BackupWriter> writer = BackupWriter::create(folder, std::move(stop));
+  Result<BackupWriter> writer = BackupWriter::create(options_.folder, folder, std::move(stop));
   if (!writer) return std::move(writer).error();
   if (const Status status = db_->DisableFileDeletions(); !status.ok()) {
     return to_error(status, "back up " + options_.folder);

@@ -108,6 +108,45 @@ class NameTest(SchedulesTest):
                 self.assertEqual(server.ask("DELETE", "/api/v1/schedules/moved").status, 204)
 
 
+class MistakeTest(SchedulesTest):
+    def test_what_is_wrong_with_when_it_is_due_is_said_of_its_own_member(self):
+        with Server(BINARY) as server:
+            for when, field, limit in (
+                    ({"cron": "0 0 * * *", "time_zone": "Mars/Base"}, "time_zone", "IANA"),
+                    ({"cron": "0 0 * * 9", "time_zone": "Europe/Paris"}, "cron", "recurring-jobs"),
+                    ({"cron": "0 0 * * 9", "time_zone": "Mars/Base"}, "cron", "recurring-jobs"),
+                    ({"every_ms": 1000, "start_at": "2262-04-12T00:00:00Z"}, "start_at", "2262-04"),
+                    ({"every_ms": 1000, "start_at": "9999-01-01T00:00:00Z"}, "start_at", "2262-04"),
+                    ({"every_ms": 1}, "every_ms", "1000 to"),
+                    ({"every_ms": 2 ** 64}, "every_ms", "1000 to"),
+                    ({"spec": "never"}, "spec", "recurring-jobs")):
+                response = server.ask("PUT", "/api/v1/schedules/s",
+                                      {"tube": "t", "body": "x", **when})
+                self.assert_problem(response, 422, "invalid-field", field)
+                self.assertIn(limit, response.json["limit"], response)
+            last = server.ask("PUT", "/api/v1/schedules/s", {
+                "tube": "t", "body": "x", "every_ms": 1000, "start_at": "2262-04-11T23:47:16.854Z"})
+            self.assertEqual(last.status, 201, last)
+
+    def test_names_and_keys_have_no_control_characters(self):
+        with Server(BINARY) as server:
+            for name in ("a\x1f", "a\x7f", "a\x85", "\x9b31m"):
+                quoted = urllib.parse.quote(name, safe="")
+                self.assert_problem(server.ask("PUT", "/api/v1/schedules/" + quoted, SCHEDULE),
+                                    422, "invalid-field", "name")
+                self.assert_problem(server.post("/api/v1/tubes/t/jobs", {"body": "x", "key": name}),
+                                    422, "invalid-field", "key")
+                self.assert_problem(server.get("/api/v1/tubes/t/keys/" + quoted),
+                                    422, "invalid-field", "key")
+
+    def test_a_number_beyond_64_bits_spoils_its_own_job_and_no_other_of_a_batch(self):
+        with Server(BINARY) as server:
+            jobs = [{"body": "1"}, {"body": "2", "delay_ms": 2 ** 64}, {"body": "3"}]
+            results = server.post("/api/v1/tubes/t/jobs:batch", jobs).json["results"]
+            self.assertEqual([result["status"] for result in results], [201, 422, 201])
+            self.assertEqual(results[1]["problem"]["field"], "jobs[1].delay_ms")
+
+
 class PageTest(SchedulesTest):
     def test_schedules_and_tubes_page_with_a_cursor_as_jobs_do(self):
         with Server(BINARY, "--partitions", "3") as server:

@@ -99,6 +99,19 @@ class TransportTest(unittest.TestCase):
                                          "Content-Length: 5"))
         self.assertEqual(statuses(received), [404])
 
+    def test_http_1_0_knows_no_continue(self):
+        for expected in ("100-continue", "a miracle"):
+            received = self.exchange(
+                b"POST /api/v1/tubes/t/jobs HTTP/1.0\r\nContent-Type: text/plain\r\n"
+                b"Content-Length: 1\r\nExpect: " + expected.encode() + b"\r\n\r\nx")
+            self.assertEqual(statuses(received), [201])
+        with self.server.socket() as connection:
+            connection.sendall(b"POST /api/v1/tubes/t/jobs HTTP/1.0\r\nContent-Type: text/plain"
+                               b"\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+            self.server.get("/healthz")  # It has been read by then.
+            connection.sendall(b"x")
+            self.assertEqual(statuses(connection.recv(4096)), [201])
+
     def test_refusals_of_the_head(self):
         cases = [
             (request("GET", "/nowhere"), 404), (request("BREW", "/healthz"), 405),
