@@ -274,7 +274,9 @@ class Bench(unittest.TestCase):
     def test_a_server_that_refuses_is_told_of(self):
         with Server("--max-job-size", "10") as server:
             status, out, err = server.verb("bench", "--jobs", "10")
-            self.assertEqual((status, out, err), (3, "", "carillon bench: JOB_TOO_BIG\n"))
+            self.assertEqual((status, out, err), (
+                3, "", "carillon bench: JOB_TOO_BIG: the body is larger than the max-job-size of "
+                "the server\n"))
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ const char* meaning_of(const Answer& refusal) {
            "the max_jobs of the tube) is reached, or its disk has less than min-free-space or "
            "cannot be written. Its log and GET /readyz say which";
   }
-  if (refusal.is("JOB_TOO_BIG")) return ": BODY is larger than the max-job-size of the server";
+  if (refusal.is("JOB_TOO_BIG")) return ": the body is larger than the max-job-size of the server";
   if (refusal.is("INTERNAL_ERROR")) {
     return ": the server cannot use its store at present, and its log says why. Whether this was "
            "done is seen when it can again";

@@ -143,7 +143,7 @@ void print_config(const ServerOptions& options) {
 int serve(const CommandLine& line) {
   Result<ServerOptions> options = options_of(line);
   if (!options) {
-    print_long_error("carillon serve: " + options.error().message);
+    print_error("carillon serve: " + options.error().message);
     return kUsage;
   }
   if (line.print_config) {
