@@ -233,6 +233,29 @@ class Folders(unittest.TestCase):
         self.assertEqual(status, 4)
         self.assertFalse(os.path.exists(self.path("new")))
 
+    def test_a_damaged_table_file_is_not_served_and_what_to_do_is_said(self):
+        self.fill()
+        with Server(data=self.data) as server:  # What was in the log is in files now.
+            server.verb("put", "x")
+        for name in os.listdir(self.data):
+            if name.endswith(".sst"):
+                with open(os.path.join(self.data, name), "r+b") as file:
+                    block = file.read(200)
+                    file.seek(0)
+                    file.write(bytes(byte ^ 0x55 for byte in block))
+        before = self.contents(self.data)
+        for words in [[], ["--accept-loss"]]:  # It is for what is missing, not for this.
+            done = cli_test.run("serve", "--data", self.data, "--listen", "127.0.0.1:0",
+                                "--http-listen", "none", *words)
+            self.assertEqual(done[0], 3, done)
+            self.assertIn("Corruption", done[2])
+            self.assertIn(f"`carillon check {self.data}` names every fault, then restore a backup",
+                          done[2])
+        self.assertFalse(self.report(self.data, status=4)["sound"])
+        self.assertEqual({name: before[name] for name in before if name.endswith(".sst")},
+                         {name: found for name, found in self.contents(self.data).items()
+                          if name.endswith(".sst")})
+
     def test_backup_restore_serve(self):
         self.fill()
         before = self.contents(self.data)

@@ -194,7 +194,7 @@ void add_schedule_server_verbs(CLI::App& schedule, int& status, const Connecting
       ->capture_default_str()
       ->check(CLI::IsMember({"allow", "skip", "queue"}))
       ->type_name("WHAT");
-  app->add_option("--jitter", set->jitter, "Later by up to this, at random")
+  app->add_option("--jitter", set->jitter, "Later by up to this, always as much, by the name")
       ->capture_default_str()
       ->type_name("TIME");
   app->add_option("-p,--priority", set->priority, "0 is the most urgent")

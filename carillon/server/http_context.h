@@ -73,6 +73,7 @@ struct HttpContext {
     std::uint64_t commit_failures = 0;
     std::uint64_t recoveries = 0;
     bool accepts_puts = true;
+    bool held = false;  ///< By the option `hold`.
     /// Of the data folder's disk; nothing: there is none, or it does not say.
     std::optional<std::uint64_t> free_bytes;
     std::uint64_t min_free_bytes = 0;

@@ -87,6 +87,7 @@ class Scrape : public std::enable_shared_from_this<Scrape> {
     sample_.commit_failures = facts.commit_failures;
     sample_.recoveries = facts.recoveries;
     sample_.accepts_puts = facts.accepts_puts;
+    sample_.held = facts.held;
     sample_.free_bytes = facts.free_bytes;
     sample_.http_requests = context.requests;
     sample_.http_waiting = context.waiting;

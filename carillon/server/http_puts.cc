@@ -224,6 +224,15 @@ void put_job(HttpExchange& exchange) {
   const std::size_t max_job_size = exchange.context().limits.max_job_size;
   PutRequest request;
   std::optional<Problem> problem;
+  if (exchange.has_content_type("application/x-www-form-urlencoded")) {
+    // What curl sends unless told otherwise, of JSON too: taken as it is, that would be a job
+    // without its delay.
+    return exchange.respond(
+        Problem{ProblemKind::kUnsupportedMediaType,
+                "this takes no forms, which is what curl says it sends: for a JSON object say "
+                "application/json; for a body as it is, another type, such as text/plain",
+                "Content-Type", "any but application/x-www-form-urlencoded"});
+  }
   if (exchange.has_content_type("application/json")) {
     if (!exchange.expect_no_query()) return;
     const auto values = exchange.json();

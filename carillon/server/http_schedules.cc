@@ -223,6 +223,10 @@ void run_schedule(HttpExchange& exchange) {
   const std::optional<std::string_view> name = name_argument(exchange);
   if (!name || !exchange.expect_no_query()) return;
   if (exchange.context().draining) return exchange.respond(is_draining());
+  if (exchange.context().describe().held) {
+    return exchange.respond(
+        Problem{ProblemKind::kUnavailable, "the server is on hold: schedules put nothing"});
+  }
   ask_of(exchange, Verb::kRunSchedule, *name, [&exchange](const Reply& reply) {
     if (reply.answer == Answer::kConflict) {
       return exchange.respond(Problem{ProblemKind::kJobReserved,

@@ -290,6 +290,11 @@ void set_tube(HttpExchange& exchange) {
       if (std::optional<Problem> problem = decode_webhook(
               std::move(*webhook), webhooks->settings_of(std::string(*tube)), *settings)) {
         fields.fail(std::move(*problem));
+      } else if (std::optional<std::string> why = webhooks->refusal(settings->target.url.host)) {
+        fields.fail(Problem{ProblemKind::kInvalidField,
+                            settings->target.url.host + " " + *why +
+                                ", and the server's option webhook-allow does not name it",
+                            "webhook.url", "a public address, or one that webhook-allow names"});
       }
       options->settings.document = webhook_document(settings);
     }

@@ -35,7 +35,7 @@ class LocalPartition final : public PartitionGroup {
 
   void end_turn() override;
   [[nodiscard]] bool accepts_work() const noexcept override { return host_.accepts_work(); }
-  void hold_schedules() override { host_.hold_schedules(); }
+  void hold_schedules(bool held) override { host_.hold_schedules(held); }
   void begin_stop() override;
   [[nodiscard]] bool stopped() const noexcept override { return host_.idle(); }
   [[nodiscard]] Totals totals() const noexcept override;

@@ -192,6 +192,9 @@ constexpr Option kOptions[] = {
         "are made"))),
     of_disk(flag("accept-loss", &ServerOptions::accept_loss,
                  "Open a folder even if jobs that were promised are missing from it")),
+    live(flag("hold", &ServerOptions::hold,
+              "Post no webhooks and have schedules put nothing, so that a restored copy can be "
+              "tried out; until SIGHUP finds it false in the file")),
     live(texts("webhook-allow", &ServerOptions::webhook_allow,
                "Addresses that webhooks may connect to though they are not public: a block such as "
                "10.20.0.0/16, or one address; may be repeated")),

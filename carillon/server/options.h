@@ -63,6 +63,7 @@ struct ServerOptions {
   Span http_write_timeout = std::chrono::seconds(30);
   std::string backup_folder;
   bool accept_loss = false;
+  bool hold = false;
   std::vector<std::string> webhook_allow;
   std::uint64_t webhook_connections = 1'000;
   std::string webhook_ca_file;

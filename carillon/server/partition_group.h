@@ -38,8 +38,9 @@ class PartitionGroup : public Partitions {
   /// Whether sessions should go on reading commands. When that becomes true again, a turn is
   /// requested.
   [[nodiscard]] virtual bool accepts_work() const noexcept = 0;
-  /// Drain mode: schedules put no more instances (puts are refused by whoever takes them).
-  virtual void hold_schedules() = 0;
+  /// Whether schedules put no instances: in drain mode (puts are refused by whoever takes them),
+  /// and by the option `hold`.
+  virtual void hold_schedules(bool held) = 0;
   /// Writes what a clean stop leaves behind. Nothing may be submitted afterwards.
   virtual void begin_stop() = 0;
   /// Whether all of that is durable (or cannot be). When it becomes true, a turn is requested.

@@ -69,6 +69,7 @@ PartitionHost::PartitionHost(const PartitionHostOptions& options,
       calendar_(calendar),
       boot_id_(std::move(boot_id)),
       outside_(std::move(outside)),
+      holds_schedules_(options.holds_schedules),
       gate_(std::make_shared<Gate>()),
       store_(std::move(store)) {
   broker::BrokerOptions broker_options = options.broker;

@@ -57,6 +57,8 @@ struct PartitionHostOptions {
   Span calendar_interval = std::chrono::seconds(1);
   /// Pause between attempts to bring a failed store back.
   Span recover_retry = std::chrono::seconds(1);
+  /// As hold_schedules(), from the start.
+  bool holds_schedules = false;
 };
 
 /// What a host has seen since it was opened.
@@ -117,8 +119,8 @@ class PartitionHost final : private broker::Effects {
   /// Puts the exact ids and the time reached into the batch: for a clean stop. Then turn() until
   /// idle().
   void checkpoint();
-  /// Schedules put no more instances: their periods wait as for a full tube.
-  void hold_schedules() noexcept { holds_schedules_ = true; }
+  /// While held, schedules put no instances: their periods wait as for a full tube.
+  void hold_schedules(bool held) noexcept { holds_schedules_ = held; }
   /// Nothing to commit, nothing in flight, no reply held back.
   [[nodiscard]] bool idle() const;
   /// Whether there is room to make puts durable.

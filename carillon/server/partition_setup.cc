@@ -60,6 +60,7 @@ PartitionHostOptions host_options(const ServerOptions& options) {
   host.broker.next_period = calendar::next_of_spec;
   host.max_batch_mutations = options.max_batch_mutations;
   host.max_batch_bytes = options.max_batch_size;
+  host.holds_schedules = options.hold;
   return host;
 }
 

@@ -16,6 +16,7 @@ namespace {
 struct Message {
   enum class Kind : std::uint8_t { kOpen, kClose, kEndWaiting, kCommand, kHoldSchedules, kStop };
   Kind kind = Kind::kCommand;
+  bool held = false;
   broker::Command command;  // Of the others, only the session in its ticket.
   std::string tube;         // What command.tube refers to.
 };
@@ -110,7 +111,7 @@ class PartitionThreads::Worker {
         message.command.tube = message.tube;
         host_.submit(std::move(message.command));
         return;
-      case Message::Kind::kHoldSchedules: host_.hold_schedules(); return;
+      case Message::Kind::kHoldSchedules: host_.hold_schedules(message.held); return;
       case Message::Kind::kStop:
         stopping_ = true;
         host_.checkpoint();
@@ -242,10 +243,11 @@ bool PartitionThreads::accepts_work() const noexcept {
                      [](const auto& worker) { return worker->accepts_work(); });
 }
 
-void PartitionThreads::hold_schedules() {
+void PartitionThreads::hold_schedules(bool held) {
   for (const auto& worker : workers_) {
     Message message;
     message.kind = Message::Kind::kHoldSchedules;
+    message.held = held;
     worker->send(std::move(message));
   }
   events_.request_turn();

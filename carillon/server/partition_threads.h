@@ -46,7 +46,7 @@ class PartitionThreads final : public PartitionGroup {
 
   void end_turn() override;
   [[nodiscard]] bool accepts_work() const noexcept override;
-  void hold_schedules() override;
+  void hold_schedules(bool held) override;
   void begin_stop() override;
   [[nodiscard]] bool stopped() const noexcept override;
   [[nodiscard]] Totals totals() const noexcept override;

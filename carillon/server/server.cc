@@ -106,6 +106,8 @@ class Server::Impl final : private ConnectionOwner {
   };
   [[nodiscard]] Shares shares_of(const ServerOptions& options) const;
   void say_lowered(std::string_view option, std::uint64_t wanted, std::uint64_t value);
+  void apply_hold();
+  void warn_of_open_ports() const;
   Result<void> open_listeners();
   Result<void> listen(const std::vector<Endpoint>& endpoints, bool with_tls);
   /// What lies in files that options name, read and made out: taken over as a whole, or not.
@@ -217,7 +219,16 @@ Result<void> Server::Impl::start() {
       [this] { request_turn(); }, [this] { send_answers(); }};
   Result<PartitionsWithStore> partitions =
       open_partitions(options_, loop_, clock_, calendar_, std::move(events), log_);
-  if (!partitions) return std::move(partitions).error();
+  if (!partitions) {
+    Error error = std::move(partitions).error();
+    if (error.code == ErrorCode::kCorrupt) {
+      error.message += fmt::format(
+          "; nothing was changed. `carillon check {}` names every fault, then restore a backup: "
+          "docs/operating/failures.md",
+          options_.data);
+    }
+    return error;
+  }
   partitions_ = std::move(*partitions);
   backups_ = std::make_unique<BackupRunner>(loop_, partitions_.database.get(),
                                             options_.backup_folder, log_);
@@ -228,8 +239,13 @@ Result<void> Server::Impl::start() {
       loop_, *partitions_.group, clock_, calendar_, [this] { request_turn(); }, log_);
   if (Result<void> opened = open_listeners(); !opened) return opened;
   if (Result<void> opened = open_http(); !opened) return opened;
+  apply_hold();
   webhooks_->start();
   say_ready();
+  warn_of_open_ports();
+  if (options_.hold) {
+    log_(LogLevel::kWarning, "hold", "hold: webhooks post nothing and schedules put nothing");
+  }
   return {};
 }
 
@@ -285,6 +301,30 @@ void Server::Impl::apply_limits() {
   max_connections_ = std::min(options_.max_connections, max_sockets_);
   say_lowered("max-connections", options_.max_connections, max_connections_);
   say_lowered("webhook-connections", options_.webhook_connections, shares.webhooks);
+}
+
+void Server::Impl::apply_hold() {
+  (*webhooks_)->hold(options_.hold);
+  partitions_.group->hold_schedules(options_.hold || context_->draining);
+}
+
+/// Beanstalk's protocol has no tokens by default, and most clients cannot send any: so unlike HTTP
+/// it is not refused.
+void Server::Impl::warn_of_open_ports() const {
+  if (!options_.login_tokens.empty()) return;
+  const auto warn = [this](const std::vector<Endpoint>& endpoints) {
+    for (const Endpoint& endpoint : endpoints) {
+      if (endpoint.is_local()) continue;
+      log_(LogLevel::kWarning, "open_port",
+           fmt::format("whoever reaches {} may do anything with all jobs: it is not of the "
+                       "loopback, and there are no login-tokens",
+                       endpoint.to_string()),
+           {{"listen", endpoint.to_string()}});
+    }
+  };
+  warn(options_.listen);
+  // Clients that need a certificate are known.
+  if (options_.tls_client_ca.empty()) warn(options_.listen_tls);
 }
 
 Result<void> Server::Impl::open_listeners() {
@@ -365,6 +405,7 @@ Result<void> Server::Impl::open_http() {
         facts.commit_failures = totals.commit_failures;
         facts.recoveries = totals.recoveries;
         facts.accepts_puts = totals.accepts_puts;
+        facts.held = options_.hold;
         facts.uptime_ms =
             std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_)
                 .count();
@@ -556,7 +597,7 @@ void Server::Impl::on_signal(int signal) {
 void Server::Impl::enter_drain_mode() {
   if (std::exchange(context_->draining, true)) return;
   if (http_ != nullptr) http_->enter_drain_mode();
-  partitions_.group->hold_schedules();
+  apply_hold();
   log_(LogLevel::kInfo, "drain_mode",
        "drain mode: until the process ends, puts are answered DRAINING and schedules put nothing");
 }
@@ -579,6 +620,7 @@ void Server::Impl::reload() {
   apply_limits();
   backups_->set_folder(options_.backup_folder);
   apply(std::move(*change));
+  apply_hold();
   if (reload_.applied) reload_.applied(options_);
   request_turn();  // A limit that held somebody up may be higher now.
   log_(LogLevel::kInfo, "reload",

@@ -34,8 +34,12 @@ WebhookLoop::WebhookLoop(boost::asio::io_context& loop, Partitions& partitions, 
   std::random_device random;
   surroundings.seed = std::uint64_t{random()} << 32 | random();
   surroundings.request_turn = [this] { this->request_turn(); };
-  surroundings.log_warning = [log = std::move(log)](std::string_view line) {
-    log(LogLevel::kWarning, "webhook", line);
+  surroundings.log = std::move(log);
+  surroundings.refusal = [this](const std::string& host) -> std::optional<std::string> {
+    const std::optional<IpAddress> address = IpAddress::parse(host);
+    if (!address) return std::nullopt;
+    const auto refusal = poster_options_.policy.refusal(*address);
+    return refusal ? std::optional<std::string>(*refusal) : std::nullopt;
   };
   surroundings.make_poster = [this](HttpPoster::OnOutcome on_outcome) {
     return make_poster(std::move(on_outcome));

@@ -184,7 +184,7 @@ def fill(port):
         send(port, "POST", f"/api/v1/tubes/zz-{i}/jobs", {"body": "x"})
     # It may not go there, so it fails.
     send(port, "PUT", "/api/v1/tubes/hooked/settings", {"webhook": {
-        "url": "http://127.0.0.1:9999/",
+        "url": "http://localhost:9999/",
         "backoff": {"base_ms": 3_600_000, "cap_ms": 3_600_000, "jitter": False}}})
     send(port, "POST", "/api/v1/tubes/hooked/jobs", {"body": "x"})
 

@@ -46,6 +46,7 @@ constexpr MetricTraits kCatalogue[] = {
     {"carillon_store_free_bytes", kGauge, "",
      "Free on the disk of the data folder; not shown with --memory"},
     {"carillon_draining", kGauge, "", "1 if puts are refused, else 0"},
+    {"carillon_held", kGauge, "", "1 if webhooks and schedules are held (hold), else 0"},
     {"carillon_tubes", kGauge, "", "Tubes"},
     {"carillon_body_bytes", kGauge, "", "Bodies of jobs held in memory"},
     {"carillon_connections", kGauge, "protocol", "Open connections: beanstalk, http"},
@@ -204,6 +205,7 @@ void set_partitions(Families& out, const MetricsSample& sample) {
   out.set("carillon_store_accepts_puts", std::uint64_t{sample.accepts_puts});
   if (sample.free_bytes) out.set("carillon_store_free_bytes", *sample.free_bytes);
   out.set("carillon_draining", std::uint64_t{sample.draining});
+  out.set("carillon_held", std::uint64_t{sample.held});
   out.set("carillon_tubes", all.tubes);
   out.set("carillon_body_bytes", all.body_bytes);
 }

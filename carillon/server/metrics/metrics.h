@@ -48,6 +48,7 @@ struct MetricsSample {
   /// Of the data folder's disk; nothing: the jobs are in memory only.
   std::optional<std::uint64_t> free_bytes;
   bool draining = false;
+  bool held = false;  ///< By the option `hold`.
 
   std::uint64_t connections = 0;
   std::uint64_t http_connections = 0;

@@ -118,7 +118,8 @@ void Delivery::on_resolved(const std::vector<IpAddress>& addresses) {
   std::string refusal;
   for (const IpAddress& address : addresses) {
     if (const std::optional<std::string_view> why = core_.policy().refusal(address)) {
-      refusal = fmt::format("{}: {} {}", host, address.to_string(), *why);
+      refusal = fmt::format("{}: {} {}, and webhook-allow does not name it", host,
+                            address.to_string(), *why);
     } else if (addresses_.size() < kMaxAddresses) {
       addresses_.push_back(address);
     }

@@ -33,6 +33,11 @@ bool asks_for_pause(const PostOutcome& outcome) noexcept {
          (outcome.status == kTooManyRequests || outcome.status == kUnavailable);
 }
 
+/// Whether the time in which something is told once has passed.
+bool is_over(const std::optional<Instant>& told_at, Instant now) noexcept {
+  return !told_at || now - *told_at >= WebhookPump::kNewsInterval;
+}
+
 Span doubled(Span base, Span cap, std::uint32_t times) noexcept {
   Span span = base;
   for (std::uint32_t i = 0; i < times && span < cap; ++i) {
@@ -44,7 +49,10 @@ Span doubled(Span base, Span cap, std::uint32_t times) noexcept {
 }  // namespace
 
 struct WebhookPump::Hook {
-  explicit Hook(std::string name) : tube(std::move(name)) { timer.hook = this; }
+  explicit Hook(std::string name) : tube(std::move(name)) {
+    timer.hook = this;
+    buried_timer.buried_of = this;
+  }
 
   const std::string tube;
   WebhookSettings settings;
@@ -64,6 +72,14 @@ struct WebhookPump::Hook {
   Instant paused_until{};
   Timer timer;
 
+  // What was told, and what is to be.
+  std::optional<Instant> told_failing_at;
+  std::optional<Instant> told_paused_at;
+  std::optional<Instant> told_buried_at;
+  bool outage_told = false;
+  std::uint64_t buried_untold = 0;
+  Timer buried_timer;
+
   std::uint64_t delivered = 0;
   std::uint64_t failed = 0;
   std::uint64_t buried = 0;
@@ -71,6 +87,9 @@ struct WebhookPump::Hook {
   int last_status = 0;
   std::string last_error;
   std::optional<Instant> last_at;
+  End last_failed_end = End::kCancelled;
+  int last_failed_status = 0;
+  std::string last_failed_error;
 
   [[nodiscard]] std::uint32_t allowed() const noexcept {
     return std::min(settings.concurrency, window);
@@ -150,15 +169,21 @@ void WebhookPump::remove_hook(const std::string& tube, Instant now) {
   forget_if_over(*found->second);
 }
 
+void WebhookPump::hold(bool held, Instant now) {
+  held_ = held;
+  for (const auto& [tube, hook] : hooks_) refill(*hook, now);
+}
+
 void WebhookPump::forget_if_over(Hook& hook) {
   if (hook.active || hook.held != nullptr || hook.posting + hook.finishing > 0) return;
+  wheel_.cancel(hook.buried_timer);
   hooks_.erase(std::string(hook.tube));
 }
 
 // Asking for jobs.
 
 void WebhookPump::refill(Hook& hook, Instant now) {
-  if (!hook.active || stopping_) return withdraw(hook);
+  if (!hook.active || stopping_ || held_) return withdraw(hook);
   if (hook.paused_until > now) {
     withdraw(hook);
     return wake_at(hook.timer, hook.paused_until);
@@ -296,7 +321,12 @@ void WebhookPump::count(Hook& hook, const PostOutcome& outcome, Instant now) {
   ++totals_.durations[static_cast<std::size_t>(
       std::lower_bound(bounds.begin(), bounds.end(), took_ms) - bounds.begin())];
   totals_.seconds += std::chrono::duration<double>(outcome.took).count();
-  if (!outcome.succeeded()) ++hook.failed;
+  if (!outcome.succeeded()) {
+    ++hook.failed;
+    hook.last_failed_end = outcome.end;
+    hook.last_failed_status = outcome.status;
+    hook.last_failed_error = outcome.detail;
+  }
   hook.last_end = outcome.end;
   hook.last_status = outcome.status;
   hook.last_error = outcome.detail;
@@ -307,6 +337,9 @@ void WebhookPump::count(Hook& hook, const PostOutcome& outcome, Instant now) {
 void WebhookPump::learn(Hook& hook, const Carried& carried, const PostOutcome& outcome,
                         Instant now) {
   if (outcome.end == End::kAnswered && (outcome.succeeded() || is_client_error(outcome))) {
+    if (std::exchange(hook.outage_told, false)) {
+      tell(hook, WebhookNews::What::kRecovered, hook.failures);
+    }
     hook.failures = hook.pauses = 0;
     hook.window = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{hook.window} * 2, WebhookSettings::kMaxConcurrency));
@@ -317,11 +350,20 @@ void WebhookPump::learn(Hook& hook, const Carried& carried, const PostOutcome& o
     hook.paused_until = std::max(hook.paused_until, saturating_add(now, pause));
   }
   if (hook.failures < UINT32_MAX) ++hook.failures;
+  if (hook.failures == 1 && is_over(hook.told_failing_at, now)) {
+    hook.told_failing_at = now;
+    tell(hook, WebhookNews::What::kFailing, 1);
+  }
   // What began before the last pause says nothing new.
   if (hook.failures < kCircuitFailures) return;
   if (hook.pauses > 0 && carried.begun_at <= hook.opened_at) return;
   const Span longest = doubled(kFirstPause, kLongestPause, hook.pauses);
   if (hook.pauses < UINT32_MAX) ++hook.pauses;
+  if (hook.pauses == 1 && is_over(hook.told_paused_at, now)) {
+    hook.told_paused_at = now;
+    hook.outage_told = true;
+    tell(hook, WebhookNews::What::kPaused, hook.failures);
+  }
   hook.window = 1;
   hook.opened_at = now;
   // Half of it is left to chance, so that tubes with the same endpoint do not come back together.
@@ -365,9 +407,26 @@ void WebhookPump::on_finished(PostId id, WebhookFinished finished, Instant now) 
              (carried.finish.what == What::kBury && finished == WebhookFinished::kDone)) {
     ++hook.buried;
     ++totals_.buried;
+    if (++hook.buried_untold == 1) {
+      if (is_over(hook.told_buried_at, now)) {
+        tell_of_buried(hook, now);
+      } else {
+        wake_at(hook.buried_timer, saturating_add(*hook.told_buried_at, kNewsInterval));
+      }
+    }
   }
   --hook.finishing;
   erase(carried, now);
+}
+
+void WebhookPump::tell(Hook& hook, WebhookNews::What what, std::uint64_t count) {
+  outside_.tell(hook.tube, {what, count, hook.last_failed_end, hook.last_failed_status,
+                            hook.last_failed_error});
+}
+
+void WebhookPump::tell_of_buried(Hook& hook, Instant now) {
+  hook.told_buried_at = now;
+  tell(hook, WebhookNews::What::kBuried, std::exchange(hook.buried_untold, 0));
 }
 
 void WebhookPump::erase(Carried& carried, Instant now) {
@@ -389,6 +448,7 @@ void WebhookPump::advance(Instant now) {
   wheel_.advance(tick(floor_ms(now)), [&](WheelHook& due) {
     auto& timer = static_cast<Timer&>(due);
     if (timer.hook != nullptr) return refill(*timer.hook, now);
+    if (timer.buried_of != nullptr) return tell_of_buried(*timer.buried_of, now);
     Carried& carried = *timer.carried;
     if (carried.phase == Carried::Phase::kFinishing) {
       outside_.finish(carried.id, carried.finish);

@@ -100,6 +100,21 @@ struct WebhookTotals {
   double seconds = 0;
 };
 
+/// What people are told of a webhook. Of each kind one in kNewsInterval at most, for each tube.
+struct WebhookNews {
+  enum class What : std::uint8_t {
+    kFailing,    ///< The first failure of its endpoint in a row.
+    kPaused,     ///< So many failures that it pauses; once for an outage.
+    kRecovered,  ///< A success after what was told of as kPaused.
+    kBuried,     ///< Jobs were buried since this was last told.
+  };
+  What what = What::kFailing;
+  std::uint64_t count = 0;  ///< Failures in a row; jobs.
+  PostOutcome::End end = PostOutcome::End::kCancelled;
+  int status = 0;
+  std::string error;  ///< Of the last failure.
+};
+
 /// Threads:  one object, one thread.
 /// Lifetime: `outside` must outlive it.
 /// Cost:     O(1) an event, but O(tubes that wait for a connection) when one becomes free.
@@ -112,6 +127,7 @@ class WebhookPump {
   static constexpr Span kAgain = std::chrono::seconds(1);
   /// A reservation is renewed when half of it is over, but not more often than this.
   static constexpr Span kLeastTouch = std::chrono::milliseconds(50);
+  static constexpr Span kNewsInterval = std::chrono::minutes(1);
 
   /// Must not call back.
   class Outside {
@@ -129,6 +145,7 @@ class WebhookPump {
     /// The job is ready again, as if it had not been reserved. Nothing comes.
     virtual void give_back(PostId id) = 0;
     virtual void touch(PostId id) = 0;
+    virtual void tell(const std::string& tube, const WebhookNews& news) = 0;
   };
 
   WebhookPump(std::size_t max_connections, Outside& outside, std::uint64_t seed, Instant now);
@@ -141,6 +158,8 @@ class WebhookPump {
   /// From now on; posts that are under way end as they began.
   void set_hook(const std::string& tube, WebhookSettings settings, Instant now);
   void remove_hook(const std::string& tube, Instant now);
+  /// While held, no job is asked for; posts that are under way end as they began.
+  void hold(bool held, Instant now);
 
   /// `id` names the reservation in all that follows; it was not used before.
   void on_job(const std::string& tube, PostId id, WebhookJob job, Instant now);
@@ -167,6 +186,7 @@ class WebhookPump {
   struct Timer : WheelHook {
     Hook* hook = nullptr;
     Carried* carried = nullptr;
+    Hook* buried_of = nullptr;  // Whose burials are to be told of.
   };
 
   void refill(Hook& hook, Instant now);
@@ -178,6 +198,8 @@ class WebhookPump {
   void learn(Hook& hook, const Carried& carried, const PostOutcome& outcome, Instant now);
   [[nodiscard]] WebhookFinish decide(const Hook& hook, const Carried& carried,
                                      const PostOutcome& outcome);
+  void tell(Hook& hook, WebhookNews::What what, std::uint64_t count);
+  void tell_of_buried(Hook& hook, Instant now);
   void count(Hook& hook, const PostOutcome& outcome, Instant now);
   void erase(Carried& carried, Instant now);
   void forget_if_over(Hook& hook);
@@ -193,6 +215,7 @@ class WebhookPump {
   std::list<Hook*> starved_;  // In the order of asking.
   std::size_t posting_ = 0;
   bool stopping_ = false;
+  bool held_ = false;
   WebhookTotals totals_;
 };
 

@@ -15,6 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using End = PostOutcome::End;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
 using What = WebhookFinish::What;
 
 WebhookJob job_of_attempt(std::uint32_t attempt) {
@@ -490,6 +494,77 @@ TEST(WebhookPump, EveryJobIsDeliveredInTheEndWhateverHappens) {
     EXPECT_EQ(deleted, put);
     EXPECT_TRUE(world->idle());
   }
+}
+
+TEST(WebhookPump, AsksForNothingWhileHeld) {
+  PumpWorld world;
+  world.hook("t", PumpWorld::settings(2));
+  world.put("t", 4);
+  ASSERT_EQ(world.posting("t"), 2U);
+  world.hold(true);
+  world.answer("t", 200);  // What was under way ends as it began.
+  world.answer("t", 500);
+  world.hook("u");
+  world.put("u");
+  world.advance(10min);
+  EXPECT_TRUE(world.posts().empty());
+  EXPECT_FALSE(world.asking("t"));
+  EXPECT_EQ(world.ready("u"), 1U);
+  world.hold(false);
+  EXPECT_EQ(world.posting("t"), 2U);
+  EXPECT_EQ(world.posting("u"), 1U);
+}
+
+TEST(WebhookPump, TellsOfAnOutageWhenItBeginsPausesAndEnds) {
+  using News = WebhookNews::What;
+  PumpWorld world;
+  world.hook("t", PumpWorld::settings(1));
+  world.put("t", 100);
+  world.answer("t", 503);
+  EXPECT_THAT(world.take_news("t"), ElementsAre(Pair(News::kFailing, 1)));
+  for (std::uint32_t i = 1; i < WebhookPump::kCircuitFailures; ++i) world.answer("t", 503);
+  EXPECT_THAT(world.take_news("t"), ElementsAre(Pair(News::kPaused, 5)));
+  for (int i = 0; i < 3; ++i) {
+    world.advance(1min);
+    world.answer("t", 503);
+  }
+  EXPECT_THAT(world.take_news("t"), IsEmpty());  // It is known.
+  world.advance(1min);
+  world.answer("t", 200);
+  EXPECT_THAT(world.take_news("t"), ElementsAre(Pair(News::kRecovered, 8)));
+  world.answer("t", 200);
+  EXPECT_THAT(world.take_news("t"), IsEmpty());
+}
+
+TEST(WebhookPump, TellsOfAnEndpointThatComesAndGoesOnceAMinute) {
+  PumpWorld world;
+  world.hook("t", PumpWorld::settings(1));
+  world.put("t", 1'000);
+  for (int i = 0; i < 100; ++i) {
+    world.answer("t", 503);
+    world.answer("t", 200);
+  }
+  EXPECT_THAT(world.take_news("t"), SizeIs(1));
+}
+
+TEST(WebhookPump, TellsOfBuriedJobsOnceAMinuteWithTheirNumber) {
+  using News = WebhookNews::What;
+  PumpWorld world;
+  WebhookSettings settings = PumpWorld::settings(1);
+  settings.bury_on_client_error = true;
+  world.hook("t", settings);
+  world.put("t", 8);
+  for (int i = 0; i < 7; ++i) world.answer("t", 404);
+  EXPECT_THAT(world.take_news("t"), ElementsAre(Pair(News::kBuried, 1)));
+  world.advance(59s);
+  EXPECT_THAT(world.take_news("t"), IsEmpty());
+  world.advance(1s);
+  EXPECT_THAT(world.take_news("t"), ElementsAre(Pair(News::kBuried, 6)));
+  // Nothing is told of a webhook that is gone.
+  world.answer("t", 404);
+  world->remove_hook("t", world.now());
+  world.advance(2min);
+  EXPECT_THAT(world.take_news("t"), IsEmpty());
 }
 
 }  // namespace

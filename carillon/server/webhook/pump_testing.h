@@ -46,6 +46,20 @@ class PumpWorld final : private WebhookPump::Outside {
     deliver();
   }
 
+  void hold(bool held) {
+    pump_.hold(held, now_);
+    deliver();
+  }
+  /// What was told of a tube since the last call: what, and how many.
+  std::vector<std::pair<WebhookNews::What, std::uint64_t>> take_news(const std::string& tube) {
+    std::vector<std::pair<WebhookNews::What, std::uint64_t>> news;
+    for (const auto& [name, told] : told_) {
+      if (name == tube) news.emplace_back(told.what, told.count);
+    }
+    told_.clear();
+    return news;
+  }
+
   /// Puts ready jobs into a tube.
   void put(const std::string& tube, int count = 1, WebhookJob like = {}) {
     for (int i = 0; i < count; ++i) {
@@ -197,6 +211,9 @@ class PumpWorld final : private WebhookPump::Outside {
     ready_[tube].push_front(std::move(job));
     held_.erase(id);
   }
+  void tell(const std::string& tube, const WebhookNews& news) override {
+    told_.emplace_back(tube, news);
+  }
   void touch(PostId id) override {
     EXPECT_TRUE(held_.contains(id));
     ++touches_;
@@ -214,6 +231,7 @@ class PumpWorld final : private WebhookPump::Outside {
   std::vector<PostId> finishing_;
   std::vector<Finished> finished_;
   std::multimap<Instant, std::pair<std::string, WebhookJob>> released_;
+  std::vector<std::pair<std::string, WebhookNews>> told_;
   int touches_ = 0;
   int cancelled_posts_ = 0;
 };

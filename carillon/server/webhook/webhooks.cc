@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/webhook/webhooks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +21,13 @@ constexpr broker::SessionId kAsking = broker::SessionId{1} << 62;
 constexpr std::size_t kMaxAsked = 64;
 /// A partition whose store is being recovered is asked again after this.
 constexpr Span kAskAgain = std::chrono::seconds(1);
+
+/// The last failure, for people.
+std::string in_words(const WebhookNews& news) {
+  if (news.end == PostOutcome::End::kAnswered) return fmt::format("answered {}", news.status);
+  return news.error.empty() ? std::string(to_string(news.end))
+                            : fmt::format("{}: {}", to_string(news.end), news.error);
+}
 
 }  // namespace
 
@@ -88,7 +97,8 @@ void Webhooks::on_described(const std::string& tube, const Reply& reply) {
 void Webhooks::set_document(const std::string& tube, const std::string& document) {
   Result<std::optional<WebhookSettings>> webhook = webhook_of(document);
   if (!webhook) {
-    outside_.log_warning("webhook of tube " + tube + ": " + webhook.error().message);
+    outside_.log(LogLevel::kWarning, "webhook",
+                 "webhook of tube " + tube + ": " + webhook.error().message);
     return set_settings(tube, std::nullopt);
   }
   set_settings(tube, std::move(*webhook));
@@ -113,7 +123,8 @@ void Webhooks::set_settings(const std::string& tube, std::optional<WebhookSettin
           outside_.request_turn();
         });
     if (!poster) {
-      return outside_.log_warning("webhooks cannot be posted: " + poster.error().message);
+      return outside_.log(LogLevel::kWarning, "webhook",
+                          "webhooks cannot be posted: " + poster.error().message);
     }
     poster_ = std::move(*poster);
   }
@@ -202,6 +213,35 @@ void Webhooks::touch(PostId id) {
   sessions_->touch(id);
 }
 void Webhooks::post(Post post) { poster_->post(std::move(post)); }
+void Webhooks::tell(const std::string& tube, const WebhookNews& news) {
+  using What = WebhookNews::What;
+  const std::string error = in_words(news);
+  switch (news.what) {
+    case What::kFailing:
+      return outside_.log(LogLevel::kWarning, "webhook_failing",
+                          fmt::format("the webhook of tube {} begins to fail: {}", tube, error),
+                          {{"tube", tube}, {"error", error}});
+    case What::kPaused:
+      return outside_.log(
+          LogLevel::kWarning, "webhook_paused",
+          fmt::format("the webhook of tube {} pauses after {} failures in a row, and tries a job "
+                      "now and then: {}",
+                      tube, news.count, error),
+          {{"tube", tube}, {"failures", news.count}, {"error", error}});
+    case What::kRecovered:
+      return outside_.log(
+          LogLevel::kInfo, "webhook_recovered",
+          fmt::format("the webhook of tube {} works again, after {} failures", tube, news.count),
+          {{"tube", tube}, {"failures", news.count}});
+    case What::kBuried:
+      return outside_.log(
+          LogLevel::kWarning, "webhook_buried",
+          fmt::format("the webhook of tube {} has buried {} {}, the last failure: {}", tube,
+                      news.count, news.count == 1 ? "job" : "jobs", error),
+          {{"tube", tube}, {"jobs", news.count}, {"error", error}});
+  }
+}
+
 void Webhooks::cancel_post(PostId id) { poster_->cancel(id); }
 
 // The end.

@@ -20,6 +20,7 @@
 #include "carillon/base/mutex.h"
 #include "carillon/base/result.h"
 #include "carillon/broker/reply.h"
+#include "carillon/server/log.h"
 #include "carillon/server/partitions.h"
 #include "carillon/server/webhook/http_poster.h"
 #include "carillon/server/webhook/pump.h"
@@ -41,7 +42,10 @@ class Webhooks final : private WebhookPump::Outside {
     std::uint64_t seed = 1;
     /// turn() is to be called soon, on the network thread. Called from any thread.
     std::function<void()> request_turn = {};
-    std::function<void(std::string_view)> log_warning = {};
+    Log log = {};
+    /// Why webhooks may not connect to `host`, if it is an address; nothing: they may, or it is a
+    /// name, of which nobody knows before it is resolved.
+    std::function<std::optional<std::string>(const std::string& host)> refusal = {};
     /// Starts what posts; called when the first webhook is found.
     MakePoster make_poster = {};
   };
@@ -52,6 +56,12 @@ class Webhooks final : private WebhookPump::Outside {
   /// See WebhookPump::set_max_connections().
   void set_max_connections(std::size_t most) {
     pump_.set_max_connections(most, outside_.clock.now());
+  }
+  /// See WebhookPump::hold().
+  void hold(bool held) { pump_.hold(held, outside_.clock.now()); }
+  /// See Surroundings::refusal.
+  [[nodiscard]] std::optional<std::string> refusal(const std::string& host) const {
+    return outside_.refusal ? outside_.refusal(host) : std::nullopt;
   }
   /// What posts; null: no webhook was found yet, or it is over.
   [[nodiscard]] WebhookPoster* poster() noexcept { return poster_.get(); }
@@ -100,6 +110,7 @@ class Webhooks final : private WebhookPump::Outside {
   void finish(PostId id, const WebhookFinish& finish) override;
   void give_back(PostId id) override;
   void touch(PostId id) override;
+  void tell(const std::string& tube, const WebhookNews& news) override;
 
   void on_listed(std::size_t partition, const broker::Reply& reply);
   void on_described(const std::string& tube, const broker::Reply& reply);

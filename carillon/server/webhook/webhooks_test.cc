@@ -82,7 +82,7 @@ class Process final : private Partitions {
     }
     Webhooks::Surroundings surroundings{*this, clock};
     surroundings.request_turn = [this] { turn_wanted_ = true; };
-    surroundings.log_warning = [this](std::string_view line) { log_.emplace_back(line); };
+    surroundings.log = [this](LogLevel, std::string_view line) { log_.emplace_back(line); };
     surroundings.make_poster =
         [this](HttpPoster::OnOutcome on_outcome) -> Result<std::unique_ptr<WebhookPoster>> {
       return std::unique_ptr<WebhookPoster>(

@@ -194,7 +194,7 @@ class DescriptionTest(unittest.TestCase):
         server.ask("PUT", "/api/v1/tubes/hooked/settings", {"webhook": {
             "url": "http://127.0.0.1:9/", "rate": {"count": 1}}})
         server.ask("PUT", "/api/v1/tubes/hooked/settings", {"webhook": {
-            "url": "http://127.0.0.1:9999/", "rate": {"count": 1}}})
+            "url": "http://localhost:9999/", "rate": {"count": 1}}})
         server.get("/api/v1/tubes/hooked")
         server.post(f"{tube}/jobs", {"body": "x"})
         server.get(tube)

@@ -40,7 +40,8 @@ OTHERS = {
     "max-unsent": '"2KiB"', "max-unanswered": "100", "max-unanswered-size": '"2KiB"',
     "max-batch-mutations": "1000", "max-batch-size": '"1MiB"', "memtable-size": '"2MiB"',
     "block-cache-size": '"2MiB"', "max-log-size": '"2MiB"', "min-free-space": '"1KiB"',
-    "backup-folder": '"backups"', "accept-loss": "true", "webhook-allow": '"10.0.0.0/8"',
+    "backup-folder": '"backups"', "accept-loss": "true", "hold": "true",
+    "webhook-allow": '"10.0.0.0/8"',
     "webhook-connections": "10",
     "webhook-ca-file": '"/etc/ssl/certs/ca-certificates.crt"', "metrics-tubes": "3",
     "drain-timeout": '"9s"', "log-level": '"debug"', "log-format": '"json"',
@@ -225,8 +226,9 @@ class ReloadTest(unittest.TestCase):
         self.addCleanup(endpoint.close)
         self.start()
         self.server.ask("PUT", "/api/v1/tubes/t/settings", {"webhook": {
-            "url": endpoint.url, "backoff": {"base_ms": 20, "cap_ms": 20, "jitter": False},
-            "max_attempts": 0}})
+            # By name: an address that is not permitted could not be set.
+            "url": endpoint.url.replace("127.0.0.1", "localhost"),
+            "backoff": {"base_ms": 20, "cap_ms": 20, "jitter": False}, "max_attempts": 0}})
 
         def state():
             return self.server.get("/api/v1/tubes/t").json["webhook"]

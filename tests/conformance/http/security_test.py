@@ -130,6 +130,12 @@ class AddressTest(unittest.TestCase):
         with Server(BINARY, "--http-listen", "0.0.0.0:0", "--http-insecure") as server:
             self.assertEqual(server.get("/api/v1/stats").status, 200)
 
+    def test_beanstalk_beyond_the_loopback_without_tokens_is_warned_of(self):
+        with Server(BINARY, "--listen", "0.0.0.0:0") as server:
+            server.wait_for_log("warning whoever reaches 0.0.0.0:0 may do anything with all jobs")
+        with Server(BINARY) as server:
+            self.assertNotIn("whoever reaches", server.log())
+
     def test_rebinding_of_names_is_refused(self):
         with Server(BINARY, "--http-allowed-host", "jobs.example") as server:
             for host, status in (("localhost", 200), ("LOCALHOST:1", 200), ("127.0.0.1", 200),

@@ -63,6 +63,16 @@ class TransportTest(unittest.TestCase):
         self.assertEqual(ids, sorted(ids))
         self.assertEqual(len(set(ids)), 300)
 
+    def test_the_type_that_curl_sends_unless_told_is_refused_and_nothing_is_put(self):
+        for kind in ("application/x-www-form-urlencoded",
+                     "Application/X-WWW-Form-URLencoded; charset=utf-8"):
+            response = self.server.ask("POST", "/api/v1/tubes/form/jobs",
+                                       b'{"body":"x","delay_ms":60000}', {"Content-Type": kind})
+            self.assertEqual((response.status, response.problem), (415, "unsupported-media-type"))
+            self.assertEqual(response.json["field"], "Content-Type")
+            self.assertIn("application/json", response.json["detail"])
+        self.assertEqual(self.server.get("/api/v1/tubes/form").status, 404)
+
     def test_a_request_may_come_byte_by_byte_and_chunked(self):
         data = request("POST", "/api/v1/tubes/slow/jobs", b"", JSON,
                        "Transfer-Encoding: chunked", CLOSE)
