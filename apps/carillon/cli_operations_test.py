@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import cli_test
@@ -413,6 +414,15 @@ class Operations(unittest.TestCase):
                     self.assertEqual(manager.recv(100), b"READY=1")
                     server.process.send_signal(signal.SIGTERM)
                     self.assertEqual(manager.recv(100), b"STOPPING=1")
+
+    def test_a_signal_at_the_very_end_does_not_make_a_clean_stop_a_kill(self):
+        for _ in range(10):
+            with Server() as server:
+                server.process.send_signal(signal.SIGTERM)
+                while server.process.poll() is None:
+                    server.process.send_signal(signal.SIGHUP)
+                    time.sleep(0.002)  # Each is a line of the log, which nobody reads here.
+                self.assertEqual(server.process.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@
 namespace carillon::server {
 namespace {
 
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
+
 /// One read takes at most this much, so that one client cannot hold up a turn.
 constexpr std::size_t kReadBuffer = 128 * 1024;
 /// How long a connection whose answers are all sent is kept until its client has them, and how
@@ -429,6 +431,12 @@ Result<void> Server::Impl::open_http() {
 bool Server::Impl::run() {
   request_turn();  // What fell due while nobody was looking.
   loop_.run();
+  // A signal that comes while all is put away must not make a clean stop look like a kill.
+  for (const int signal : kSignals) {
+    boost::system::error_code ignored;
+    signals_.remove(signal, ignored);
+    std::signal(signal, SIG_IGN);
+  }
   return clean_;
 }
 
@@ -572,7 +580,7 @@ void Server::Impl::wait_for_lingering() {
 // The end.
 
 void Server::Impl::wait_for_signals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) signals_.add(signal);
+  for (const int signal : kSignals) signals_.add(signal);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
     on_signal(signal);

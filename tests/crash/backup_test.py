@@ -151,7 +151,8 @@ class Round:
             if self.backup.exists():
                 break  # It was whole already; the kill came during its check.
             half = self.backup.with_name("backup.incomplete")
-            if half.exists():
+            # With the list of its files, which is written last, it wants nothing but its name.
+            if half.exists() and not (half / "BACKUP").exists():
                 halves += 1
                 status, _, err = self.carillon("restore", half, "--data", self.restored.parent)
                 self.checks.that(status == 1 and "not finished" in err,
@@ -207,6 +208,8 @@ class Round:
         certain = self.ledger.certain()
         for path in sorted(backups.iterdir()):
             if path.suffix == ".incomplete":
+                if (path / "BACKUP").exists():
+                    continue  # It wants nothing but its name.
                 status, _, err = self.carillon("restore", path, "--data", self.folder / "half")
                 self.checks.that(status == 1 and "not finished" in err,
                                  f"a half backup is refused: {status} {err.strip()}")

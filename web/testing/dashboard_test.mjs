@@ -255,7 +255,7 @@ describe('jobs', () => {
 
   test('show a webhook as it is set, and apart from that how it fares', async () => {
     await server.call('PUT', 'tubes/hooks/settings',
-      {webhook: {url: 'http://127.0.0.1:8081/', backoff: {base_ms: 2000}}});
+      {webhook: {url: 'http://localhost:8081/', backoff: {base_ms: 2000}}});
     const page = await open_page('#/tubes/hooks');
     const panel = page.getByRole('region', {name: 'Settings'});
     await panel.getByText('The webhook now').waitFor();
