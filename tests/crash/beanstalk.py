@@ -312,3 +312,20 @@ def parse(parser):
         args.seed = random.SystemRandom().randrange(1 << 32)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return args
+
+
+def run_test(name, args, make, *also):
+    """Runs what `make(args, folder, checks)` made, which has run() and a server, and returns the
+    status to exit with. That the server is gone, or what `also` names, is a check that failed."""
+    checks = Checks()
+    with Folder(name, args.keep) as folder:
+        test = make(args, folder, checks)
+        try:
+            test.run()
+        except (Gone, OSError, RuntimeError) + also as error:
+            checks.that(False, f"the server is there and answers: {error!r}")
+        finally:
+            test.server.kill()
+            if checks.failed and test.server.log.exists():
+                print(test.server.log_tail())
+        return checks.status()

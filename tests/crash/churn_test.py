@@ -10,7 +10,7 @@ import pathlib
 import sys
 import time
 
-from beanstalk import Checks, Folder, Gone, Server, argument_parser, now, parse, put_command
+from beanstalk import Server, argument_parser, now, parse, put_command, run_test
 
 MIB = 1 << 20
 BODY = b"x" * 200
@@ -94,18 +94,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="how long, at least [5]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
-    checks = Checks()
-    with Folder("churn", args.keep) as folder:
-        test = Churn(args, folder, checks)
-        try:
-            test.run()
-        except (Gone, TimeoutError, RuntimeError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            test.server.kill()
-            if checks.failed:
-                print(test.server.log_tail())
-        return checks.status()
+    return run_test("churn", args, Churn)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import struct
 import sys
 import time
 
-from beanstalk import PATIENCE, Checks, Client, Folder, Gone, Server, argument_parser, now, \
-    parse, put_command
+from beanstalk import PATIENCE, Client, Gone, Server, argument_parser, now, parse, put_command, \
+    run_test
 
 MIB = 1 << 20
 SOON = 10.0  # seconds; what takes longer is a client that waits for another one's fault
@@ -270,18 +270,7 @@ def main():
     parser.add_argument("--connections", type=int, default=1000, help="how many is many [1000]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
-    checks = Checks()
-    with Folder("clients", args.keep) as folder:
-        test = Clients(args, folder, checks)
-        try:
-            test.run()
-        except (Gone, TimeoutError, RuntimeError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            test.server.kill()
-            if checks.failed:
-                print(test.server.log_tail())
-        return checks.status()
+    return run_test("clients", args, Clients)
 
 
 if __name__ == "__main__":

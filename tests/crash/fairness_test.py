@@ -19,8 +19,7 @@ import sys
 import threading
 import time
 
-from beanstalk import PATIENCE, Checks, Client, Folder, Gone, Pulse, Server, argument_parser, now, \
-    parse
+from beanstalk import PATIENCE, Client, Pulse, Server, argument_parser, now, parse, run_test
 from webhook_kill_loop import Api
 
 BATCH = 10_000    # Jobs in a request.
@@ -254,18 +253,7 @@ def main():
                         help="a second: so long before it is due the herd is put [10000]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
-    checks = Checks()
-    with Folder("fairness", args.keep) as folder:
-        test = Fairness(args, folder, checks)
-        try:
-            test.run()
-        except (OSError, http.client.HTTPException, Gone, TimeoutError, RuntimeError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            test.server.kill()
-            if checks.failed:
-                print(test.server.log_tail())
-        return checks.status()
+    return run_test("fairness", args, Fairness, http.client.HTTPException)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ are, and any of them can be looked at and deleted. So does a second start, after
 
 import array
 import os
-import pathlib
 import random
 import selectors
 import socket
 import sys
 import time
 
-from beanstalk import PATIENCE, Checks, Folder, Gone, Server, argument_parser, now, parse
+from beanstalk import PATIENCE, Gone, Server, argument_parser, now, parse, run_test
 
 MB = 1_000_000
 MAX_MEMORY = 500 * MB
@@ -250,18 +249,7 @@ def main():
     parser.add_argument("--tubes", type=int, default=4, help="and connections [4]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
-    checks = Checks()
-    with Folder("far", args.keep) as folder:
-        test = FarJobs(args, pathlib.Path(folder), checks)
-        try:
-            test.run()
-        except (Gone, TimeoutError, RuntimeError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            test.server.kill()
-            if checks.failed:
-                print(test.server.log_tail())
-        return checks.status()
+    return run_test("far", args, FarJobs)
 
 
 if __name__ == "__main__":

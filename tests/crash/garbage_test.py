@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 
-from beanstalk import PATIENCE, Checks, Folder, Gone, Pulse, Server, argument_parser, now, parse, \
-    put_command
+from beanstalk import PATIENCE, Gone, Pulse, Server, argument_parser, now, parse, put_command, \
+    run_test
 from webhook_kill_loop import Api
 
 MIB = 1 << 20
@@ -467,18 +467,7 @@ def main():
     parser.add_argument("--attackers", type=int, default=6, help="at the same time [6]")
     args = parse(parser)
     print(f"seed {args.seed}", flush=True)
-    checks = Checks()
-    with Folder("garbage", args.keep) as folder:
-        test = Garbage(args, folder, checks)
-        try:
-            test.run()
-        except GONE + (TimeoutError, RuntimeError, json.JSONDecodeError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            test.server.kill()
-            if checks.failed:
-                print(test.server.log_tail())
-        return checks.status()
+    return run_test("garbage", args, Garbage, *GONE, json.JSONDecodeError)
 
 
 if __name__ == "__main__":

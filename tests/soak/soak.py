@@ -18,7 +18,7 @@ import time
 import load
 import paths  # pylint: disable=unused-import
 import samples
-from beanstalk import PATIENCE, Checks, Folder, Pulse, Server, argument_parser, now, parse
+from beanstalk import PATIENCE, Pulse, Server, argument_parser, now, parse, run_test
 from ledger import Ledger
 
 # Small, so that the store goes round often: what it keeps is then flat within minutes.
@@ -158,18 +158,7 @@ def main():
                         help="by which it may be higher in the end, since others use the machine")
     args = parse(parser)
     print(f"seed {args.seed}, {args.minutes:g} minutes", flush=True)
-    checks = Checks()
-    with Folder("soak", args.keep) as folder:
-        soak = Soak(args, folder, checks)
-        try:
-            soak.run()
-        except load.GONE + (RuntimeError, TimeoutError) as error:
-            checks.that(False, f"the server is there and answers: {error!r}")
-        finally:
-            soak.server.kill()
-            if checks.failed and soak.server.log.exists():
-                print(soak.server.log_tail())
-        return checks.status()
+    return run_test("soak", args, Soak, *load.GONE)
 
 
 if __name__ == "__main__":
