@@ -145,12 +145,14 @@ std::string format_rfc3339(std::int64_t ms) {
 }
 
 std::string format_rfc3339(std::int64_t ms, std::int64_t offset_s) {
-  const std::int64_t minutes = offset_s < 0 ? -offset_s / 60 : offset_s / 60;
-  const std::int64_t local_ms = ms + offset_s * 1'000;
-  if (offset_s == 0 || offset_s % 60 != 0 || minutes >= 1'440 || ms < kFirstMs || ms > kLastMs ||
-      local_ms < kFirstMs || local_ms > kLastMs) {
+  constexpr std::int64_t kDayS = 86'400;
+  if (offset_s == 0 || offset_s % 60 != 0 || offset_s <= -kDayS || offset_s >= kDayS ||
+      ms < kFirstMs || ms > kLastMs) {
     return format_rfc3339(ms);
   }
+  const std::int64_t local_ms = ms + offset_s * 1'000;
+  if (local_ms < kFirstMs || local_ms > kLastMs) return format_rfc3339(ms);
+  const std::int64_t minutes = offset_s < 0 ? -offset_s / 60 : offset_s / 60;
   return fmt::format("{}{}{:02}:{:02}", date_and_time(local_ms), offset_s < 0 ? '-' : '+',
                      minutes / 60, minutes % 60);
 }

@@ -189,9 +189,11 @@ TYPED_TEST(PooledWheelPayload, DestructorsFillTheWheelDuringClear) {
 // And again and again: each clear() inside finds as many payloads as there were.
 TYPED_TEST(PooledWheelPayload, DestructorsFillTheWheelDuringClearsWithinClear) {
   constexpr std::size_t kMost = 3000;
-  BasicPooledWheel<AtEnd, TypeParam> wheel(0, kMost);
+  // Before the wheel, whose destructor runs what refers to them.
   int depth = 0;
-  std::function<void()> at_end = [&] {
+  std::function<void()> at_end;
+  BasicPooledWheel<AtEnd, TypeParam> wheel(0, kMost);
+  at_end = [&] {
     ASSERT_NO_THROW({
       while (wheel.schedule(7, at_end)) {
       }
