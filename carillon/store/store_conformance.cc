@@ -29,13 +29,6 @@ using broker::TubeRecord;
 constexpr std::int64_t kMinTime = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxTime = std::numeric_limits<std::int64_t>::max();
 
-JobRecord far_record(JobId id, TubeNumber tube, std::int64_t due_ms) {
-  JobRecord record = make_record(id, tube);
-  record.state = JobState::kDelayed;
-  record.due_ms = due_ms;
-  return record;
-}
-
 std::vector<JobId> ids_of(const FarChunk& chunk) {
   std::vector<JobId> ids;
   for (const StoredJob& job : chunk.jobs) ids.push_back(job.record.id);
@@ -329,63 +322,6 @@ TEST_P(StoreConformance, AScanInChunksSeesEveryJobOnceThoughTheyAreSettledMeanwh
 }
 
 // Order.
-
-TEST_P(StoreConformance, AReadSeesWhatWasSubmittedBeforeItWithoutWaiting) {
-  // Submitted at once; nothing is waited for in between.
-  constexpr JobId kJobs = 100;
-  std::vector<std::promise<bool>> found(kJobs + 1);
-  std::promise<std::size_t> scanned;
-  std::promise<void> durable;
-  for (JobId id = 1; id <= kJobs; ++id) {
-    auto batch = make_batch({put(far_record(id, 1, 5), Place::kFar, std::to_string(id))});
-    batch->seq = driver_.next_seq();
-    model_.apply(*batch);
-    const bool last = id == kJobs;
-    driver_.store().commit(std::move(batch), [&durable, last](CommitSeq, Result<void> result) {
-      EXPECT_TRUE(result.has_value());
-      if (last) durable.set_value();
-    });
-    driver_.store().fetch({{id, std::nullopt}}, [&found, id](std::vector<Fetched> jobs) {
-      const Fetched& job = jobs.at(0);
-      found[id].set_value(job && *job && (*job)->body.view() == std::to_string(id));
-    });
-  }
-  driver_.store().scan_far(1, {0, 0}, 5, 1'000, [&scanned](Result<FarChunk> chunk) {
-    scanned.set_value(chunk ? chunk->jobs.size() : 0);
-  });
-  for (JobId id = 1; id <= kJobs; ++id) EXPECT_TRUE(found[id].get_future().get()) << id;
-  EXPECT_EQ(scanned.get_future().get(), kJobs);
-  durable.get_future().get();
-  expect_holds(driver_, model_, "all there");
-}
-
-TEST_P(StoreConformance, ManyJobsAreReadAtOnceAndAnsweredInTheOrderAsked) {
-  JobRecord settled = far_record(3, 1, 7);
-  commit(make_batch({put(make_record(1), Place::kNear, "a"), put(make_record(2), Place::kNear, ""),
-                     put(settled, Place::kFar, "c"), put(far_record(4, 1, 9), Place::kFar, "d")}));
-  settled.state = JobState::kReady;
-  settled.due_ms = 0;
-  settled.body_size = 1;
-  commit(make_batch({settle(settled, 7)}));
-  const std::vector<Fetched> jobs = driver_.fetch({{4, std::nullopt},
-                                                   {3, Place::kSettled},
-                                                   {9, Place::kNear},
-                                                   {1, Place::kNear},
-                                                   {2, Place::kNear},
-                                                   {9, Place::kSettled},
-                                                   {3, std::nullopt},
-                                                   {1, std::nullopt}});
-  std::vector<std::string> found;
-  for (const Fetched& job : jobs) {
-    ASSERT_TRUE(job);
-    found.push_back(!*job ? "none"
-                          : std::to_string((*job)->record.id) + std::string((*job)->body.view()));
-  }
-  EXPECT_EQ(found, (std::vector<std::string>{"4d", "3c", "none", "1a", "2", "none", "3c", "1a"}));
-  EXPECT_EQ((*jobs[3])->record.body_size, 1U);
-  EXPECT_EQ((*jobs[6])->record.state, JobState::kReady) << "its record as it is now";
-  EXPECT_TRUE(driver_.fetch(std::vector<broker::WantedJob>{}).empty());
-}
 
 TEST_P(StoreConformance, CommitsBecomeDurableInTheOrderSubmitted) {
   constexpr CommitSeq kCommits = 300;

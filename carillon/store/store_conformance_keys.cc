@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store keeps of keys, moves and extras: the rest of StoreConformance.
+// What a store keeps of keys, moves and extras: more of StoreConformance.
 #include <limits>
 #include <memory>
 #include <string>
@@ -22,13 +22,6 @@ using broker::TubeRecord;
 
 constexpr std::int64_t kMinTime = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxTime = std::numeric_limits<std::int64_t>::max();
-
-JobRecord far_record(JobId id, TubeNumber tube, std::int64_t due_ms) {
-  JobRecord record = make_record(id, tube);
-  record.state = JobState::kDelayed;
-  record.due_ms = due_ms;
-  return record;
-}
 
 using Ids = std::vector<JobId>;
 

@@ -36,6 +36,13 @@ JobRecord make_record(JobId id, TubeNumber tube) {
   return record;
 }
 
+JobRecord far_record(JobId id, TubeNumber tube, std::int64_t due_ms) {
+  JobRecord record = make_record(id, tube);
+  record.state = JobState::kDelayed;
+  record.due_ms = due_ms;
+  return record;
+}
+
 Mutation put(JobRecord record, Place place, std::string_view body) {
   Mutation mutation;
   mutation.kind = Mutation::Kind::kPut;

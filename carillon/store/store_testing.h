@@ -24,6 +24,9 @@ namespace carillon::store::testing {
 // Mutations. Records are made with a `body_size` of 0; put fills it in.
 
 [[nodiscard]] broker::JobRecord make_record(broker::JobId id, broker::TubeNumber tube = 1);
+/// Delayed until `due_ms`.
+[[nodiscard]] broker::JobRecord far_record(broker::JobId id, broker::TubeNumber tube,
+                                           std::int64_t due_ms);
 [[nodiscard]] broker::Mutation put(broker::JobRecord record, broker::Place place,
                                    std::string_view body);
 [[nodiscard]] broker::Mutation update(const broker::JobRecord& record, broker::Place place);

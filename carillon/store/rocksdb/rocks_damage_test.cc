@@ -334,6 +334,37 @@ TEST_F(Damage, AnUpdateWithoutItsJobIsRefused) {
   EXPECT_EQ(job.error().code, ErrorCode::kCorrupt);
 }
 
+TEST_F(Damage, WhatIsDamagedAmongNeighboursIsNamedAndTheOthersAreRead) {
+  constexpr broker::JobId kJobs = 50;
+  database_.open();
+  StoreDriver driver(database_.store());
+  for (broker::JobId id = 1; id <= kJobs; ++id) {
+    ASSERT_TRUE(driver.commit(make_batch({put(make_record(id), Place::kNear, "x")})));
+  }
+  database_.close();
+  tamper(folder(), [](rocksdb::DB& db, std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    ASSERT_TRUE(db.Put({}, families[kNear], job_key(0, 20).view(), "no record").ok());
+    const std::string no_id = std::string(job_key(0, 30).view()) + "and more";
+    ASSERT_TRUE(db.Put({}, families[kNear], no_id, "x").ok());
+  });
+  database_.open();
+  driver.use(database_.store());
+  std::vector<broker::WantedJob> wanted;
+  for (broker::JobId id = 1; id <= kJobs; ++id) wanted.push_back({id, Place::kNear});
+  const auto jobs = driver.fetch(wanted);
+  ASSERT_EQ(jobs.size(), kJobs);
+  for (broker::JobId id = 1; id <= kJobs; ++id) {
+    const auto& job = jobs[id - 1];
+    ASSERT_EQ(job.has_value(), id != 20) << id;
+    if (job) {
+      EXPECT_TRUE(*job && (*job)->body.view() == "x") << id;
+    }
+  }
+  EXPECT_EQ(jobs[19].error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(jobs[19].error().message.find("family near, key "), std::string::npos)
+      << jobs[19].error().message;
+}
+
 TEST_F(Damage, ANewerFormatIsRefusedAndNamed) {
   database_.open();
   database_.close();

@@ -96,9 +96,16 @@ class RocksEngine final : public PipelineEngine {
   using Fetched = Result<std::optional<broker::StoredJob>>;
   std::vector<Fetched> fetch(PartitionIndex partition, std::span<const broker::WantedJob> wanted,
                              const rocksdb::Snapshot* snapshot) const;
-  void fetch_bodies(PartitionIndex partition, Family family,
-                    std::span<const broker::WantedJob> wanted, std::span<const std::size_t> which,
+  void fetch_bodies(PartitionIndex partition, broker::Place place,
+                    std::span<const broker::WantedJob> wanted, std::vector<std::size_t> which,
                     const rocksdb::Snapshot* snapshot, std::vector<Fetched>& answers) const;
+  void get_bodies(PartitionIndex partition, broker::Place place,
+                  std::span<const broker::WantedJob> wanted, std::span<const std::size_t> which,
+                  const rocksdb::Snapshot* snapshot, std::vector<Fetched>& answers) const;
+  std::size_t scan_bodies(PartitionIndex partition, broker::Place place,
+                          std::span<const broker::WantedJob> wanted,
+                          std::span<const std::size_t> which, const rocksdb::Snapshot* snapshot,
+                          std::vector<Fetched>& answers) const;
   Result<std::optional<broker::StoredJob>> fetch(PartitionIndex partition, broker::JobId id,
                                                  const rocksdb::Snapshot* snapshot) const;
   Result<std::optional<broker::FarPlace>> find_key(PartitionIndex partition,

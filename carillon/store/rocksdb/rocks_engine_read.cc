@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads of an open folder.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,14 @@ Place place_of(JobMark mark) {
   }
   return Place::kNear;
 }
+
+// The family in which the body of a job at `place` is.
+Family body_family(Place place) { return place == Place::kNear ? kNear : kCold; }
+
+// A walk instead of a lookup each: for so many jobs, and if not more than so many ids were given
+// per job between the first and the last.
+constexpr std::size_t kScanFrom = 16;
+constexpr JobId kScanGap = 8;
 
 // An iterator over the keys of one partition in one family, which it decodes as job ids.
 class JobIterator {
@@ -86,6 +95,18 @@ class JobIterator {
   JobId id_ = 0;
 };
 
+// What was read under `key` of `family`, for a job that lies at `place`.
+Result<std::optional<StoredJob>> fetched(std::string_view family, Place place, std::string_view key,
+                                         std::string_view value, JobId id) {
+  Result<DecodedJob> stored = decode_job_with_body(value, id);
+  if (!stored) return corrupt(family, key, std::move(stored.error()));
+  StoredJob job;
+  job.record = stored->record;
+  job.place = place;
+  job.body = Body(stored->rest);
+  return std::optional<StoredJob>(std::move(job));
+}
+
 }  // namespace
 
 void RocksEngine::read(std::span<const PartitionRead> group) {
@@ -133,21 +154,40 @@ std::vector<RocksEngine::Fetched> RocksEngine::fetch(PartitionIndex partition,
       answers[i] = fetch(partition, wanted[i].id, snapshot);
     }
   }
-  fetch_bodies(partition, kNear, wanted, near, snapshot, answers);
-  fetch_bodies(partition, kCold, wanted, settled, snapshot, answers);
+  fetch_bodies(partition, Place::kNear, wanted, near, snapshot, answers);
+  fetch_bodies(partition, Place::kSettled, wanted, settled, snapshot, answers);
   return answers;
 }
 
-/// The bodies of those jobs of `wanted`, all of which lie in `family`.
-void RocksEngine::fetch_bodies(PartitionIndex partition, Family family,
+/// Those jobs of `wanted`, all of which lie at `place`, where the body is beside the record.
+void RocksEngine::fetch_bodies(PartitionIndex partition, Place place,
                                std::span<const broker::WantedJob> wanted,
-                               std::span<const std::size_t> which,
-                               const rocksdb::Snapshot* snapshot,
+                               std::vector<std::size_t> which, const rocksdb::Snapshot* snapshot,
                                std::vector<Fetched>& answers) const {
   if (which.empty()) return;
+  std::sort(which.begin(), which.end(),
+            [&wanted](std::size_t a, std::size_t b) { return wanted[a].id < wanted[b].id; });
+  // Jobs that were put one after the other fall due one after the other more often than not, and a
+  // walk costs a fraction of looking each up in every table.
+  const JobId span = wanted[which.back()].id - wanted[which.front()].id;
+  if (which.size() >= kScanFrom && span / kScanGap < which.size()) {
+    const std::size_t read = scan_bodies(partition, place, wanted, which, snapshot, answers);
+    which.erase(which.begin(), which.begin() + static_cast<std::ptrdiff_t>(read));
+    if (which.empty()) return;
+  }
+  get_bodies(partition, place, wanted, which, snapshot, answers);
+}
+
+/// As fetch_bodies, each job by itself; `which` is sorted by id.
+void RocksEngine::get_bodies(PartitionIndex partition, Place place,
+                             std::span<const broker::WantedJob> wanted,
+                             std::span<const std::size_t> which, const rocksdb::Snapshot* snapshot,
+                             std::vector<Fetched>& answers) const {
+  const Family family = body_family(place);
   std::vector<Key> keys;
   keys.reserve(which.size());
   std::vector<Slice> slices;
+  slices.reserve(which.size());
   for (const std::size_t i : which) {
     keys.push_back(job_key(partition, wanted[i].id));
     slices.emplace_back(keys.back().view());
@@ -157,7 +197,7 @@ void RocksEngine::fetch_bodies(PartitionIndex partition, Family family,
   ReadOptions options;
   options.snapshot = snapshot;
   db_->MultiGet(options, handle(family), which.size(), slices.data(), values.data(),
-                statuses.data());
+                statuses.data(), /*sorted_input=*/true);
   for (std::size_t n = 0; n < which.size(); ++n) {
     const JobId id = wanted[which[n]].id;
     Fetched& answer = answers[which[n]];
@@ -166,17 +206,40 @@ void RocksEngine::fetch_bodies(PartitionIndex partition, Family family,
       answer = to_error(statuses[n], "read job " + std::to_string(id));
       continue;
     }
-    Result<DecodedJob> stored = decode_job_with_body(values[n].ToStringView(), id);
-    if (!stored) {
-      answer = corrupt(kFamilyNames[family], keys[n].view(), std::move(stored.error()));
-      continue;
-    }
-    StoredJob job;
-    job.record = stored->record;
-    job.place = family == kNear ? Place::kNear : Place::kSettled;
-    job.body = Body(stored->rest);
-    answer = std::optional<StoredJob>(std::move(job));
+    answer = fetched(kFamilyNames[family], place, keys[n].view(), values[n].ToStringView(), id);
   }
+}
+
+/// As get_bodies, by one walk from the first id to the last. Returns how many of `which` are
+/// answered: fewer than all if something on the way cannot be read, for which the others are not to
+/// blame.
+std::size_t RocksEngine::scan_bodies(PartitionIndex partition, Place place,
+                                     std::span<const broker::WantedJob> wanted,
+                                     std::span<const std::size_t> which,
+                                     const rocksdb::Snapshot* snapshot,
+                                     std::vector<Fetched>& answers) const {
+  const Family family = body_family(place);
+  const Key first = job_key(partition, wanted[which.front()].id);
+  const Key last = job_key(partition, wanted[which.back()].id);
+  const Slice lower(first.view());
+  ReadOptions options;
+  options.snapshot = snapshot;
+  options.iterate_lower_bound = &lower;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(family)));
+  std::size_t n = 0;
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key = at->key().ToStringView();
+    if (key > last.view()) break;
+    const Result<JobId> id = parse_job_key(key);
+    if (!id) continue;  // No key of a job: `check` tells of it.
+    while (wanted[which[n]].id < *id) ++n;
+    for (; n < which.size() && wanted[which[n]].id == *id; ++n) {
+      answers[which[n]] =
+          fetched(kFamilyNames[family], place, key, at->value().ToStringView(), *id);
+    }
+    if (n == which.size()) break;
+  }
+  return at->status().ok() ? which.size() : n;
 }
 
 Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, JobId id,
@@ -200,7 +263,7 @@ Result<std::optional<StoredJob>> RocksEngine::fetch(PartitionIndex partition, Jo
     return to_error(status, "read job " + std::to_string(id));
   }
 
-  Family family = job.place == Place::kNear ? kNear : kCold;
+  Family family = body_family(job.place);
   value.Reset();
   status = db_->Get(options, handle(family), key.view(), &value);
   if (status.IsNotFound() && !has_state) {
