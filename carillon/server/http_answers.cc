@@ -23,6 +23,8 @@ using protocol::http::ProblemKind;
 
 /// Of a batch, so many jobs in one turn.
 constexpr std::size_t kTurnAcks = 500;
+/// Bytes of JSON for one of them, about.
+constexpr std::size_t kResultSize = 40;
 
 Problem stale_receipt(broker::JobId id) {
   return {
@@ -135,9 +137,9 @@ class AckBatch : public std::enable_shared_from_this<AckBatch> {
       --missing_;
       return;
     }
-    exchange_.ask_desk(
-        exchange_.partition_of(request.id), command_of(Verb::kDelete, request),
-        [self = shared_from_this(), index](const Reply& reply) { self->on_reply(index, reply); });
+    // No larger: std::function has room for it, and one more allocation a job shows.
+    exchange_.ask_desk(exchange_.partition_of(request.id), command_of(Verb::kDelete, request),
+                       [this, index](const Reply& reply) { on_reply(index, reply); });
   }
 
   void on_reply(std::size_t index, const Reply& reply) {
@@ -150,6 +152,7 @@ class AckBatch : public std::enable_shared_from_this<AckBatch> {
   void finish() {
     if (std::exchange(finished_, true)) return;
     JsonWriter out;
+    out.reserve(requests_.size() * kResultSize);
     out.begin_object();
     out.key("results");
     out.begin_array();
@@ -186,7 +189,9 @@ void ack_batch(HttpExchange& exchange) {
   if (std::optional<Problem> problem = protocol::http::decode_ack_batch(*values, requests)) {
     return exchange.respond(std::move(*problem));
   }
-  std::make_shared<AckBatch>(exchange, std::move(requests))->ack_some();
+  const auto batch = std::make_shared<AckBatch>(exchange, std::move(requests));
+  exchange.keep(batch);
+  batch->ack_some();
 }
 
 void ack_job(HttpExchange& exchange) {

@@ -8,10 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "carillon/broker/command.h"
 #include "carillon/broker/reply.h"
 #include "carillon/server/partitions.h"
@@ -25,8 +26,11 @@ namespace carillon::server {
 class HttpDesk {
  public:
   using OnReply = std::function<void(std::size_t partition, broker::Reply)>;
+  using Deliver = std::function<void(std::size_t partition, broker::Ticket, broker::Reply)>;
 
-  HttpDesk(broker::SessionId id, Partitions& partitions) : id_(id), partitions_(partitions) {
+  /// `deliver` gets the replies that somebody else has a ticket for.
+  HttpDesk(broker::SessionId id, Partitions& partitions, Deliver deliver = {})
+      : id_(id), partitions_(partitions), deliver_(std::move(deliver)) {
     partitions_.open_session(id_);
   }
   ~HttpDesk() { partitions_.close_session(id_); }
@@ -36,9 +40,11 @@ class HttpDesk {
   [[nodiscard]] broker::SessionId id() const noexcept { return id_; }
 
   void ask(std::size_t partition, broker::Command command, OnReply on_reply) {
-    asked_.emplace(++slot_, std::move(on_reply));
-    command.ticket = {id_, slot_};
-    partitions_.submit(partition, std::move(command));
+    submit(partition, std::move(command), std::move(on_reply));
+  }
+  /// The reply is delivered to whom `reply_to` names.
+  void ask(std::size_t partition, broker::Command command, broker::Ticket reply_to) {
+    submit(partition, std::move(command), reply_to);
   }
   /// Asks every partition; the replies come together, in their order.
   void ask_all(const broker::Command& command,
@@ -56,16 +62,29 @@ class HttpDesk {
   void on_reply(std::size_t partition, std::uint64_t slot, broker::Reply reply) {
     const auto found = asked_.find(slot);
     if (found == asked_.end()) return;
-    const OnReply callback = std::move(found->second);
+    const ReplyTo reply_to = std::move(found->second);
     asked_.erase(found);
-    callback(partition, std::move(reply));
+    if (const auto* ticket = std::get_if<broker::Ticket>(&reply_to)) {
+      deliver_(partition, *ticket, std::move(reply));
+    } else {
+      std::get<OnReply>(reply_to)(partition, std::move(reply));
+    }
   }
 
  private:
+  using ReplyTo = std::variant<broker::Ticket, OnReply>;
+
+  void submit(std::size_t partition, broker::Command command, ReplyTo reply_to) {
+    asked_.emplace(++slot_, std::move(reply_to));
+    command.ticket = {id_, slot_};
+    partitions_.submit(partition, std::move(command));
+  }
+
   const broker::SessionId id_;
   Partitions& partitions_;
+  const Deliver deliver_;
   std::uint64_t slot_ = 0;
-  std::unordered_map<std::uint64_t, OnReply> asked_;  // By slot.
+  absl::flat_hash_map<std::uint64_t, ReplyTo> asked_;  // By slot.
 };
 
 }  // namespace carillon::server

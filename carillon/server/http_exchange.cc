@@ -139,11 +139,7 @@ void HttpExchange::ask(std::size_t partition, Command command, OnReply on_reply)
 
 void HttpExchange::ask_desk(std::size_t partition, Command command, OnReply on_reply) {
   // The connection may be gone when the reply comes: then nobody is found to take it.
-  const broker::Ticket ticket = expect(std::move(on_reply));
-  context_.desk.ask(partition, std::move(command),
-                    [&context = context_, ticket](std::size_t from, Reply reply) {
-                      context.deliver(from, ticket, std::move(reply));
-                    });
+  context_.desk.ask(partition, std::move(command), expect(std::move(on_reply)));
 }
 
 void HttpExchange::ask_all(const Command& command,
@@ -179,6 +175,7 @@ void HttpExchange::end_waiting(std::size_t partition) {
 
 void HttpExchange::on_reply(std::size_t, std::uint64_t slot, Reply reply) {
   CARILLON_CHECK(slot >= first_slot_ && slot - first_slot_ < slots_.size(), "slot ", slot);
+  const std::shared_ptr<void> kept = kept_;
   // Moved out, since the callback may ask for more and so move the vector.
   const OnReply callback = std::exchange(slots_[slot - first_slot_], nullptr);
   CARILLON_CHECK(callback != nullptr, "two replies to slot ", slot);

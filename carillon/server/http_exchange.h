@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "carillon/broker/command.h"
@@ -91,6 +92,10 @@ class HttpExchange {
   [[nodiscard]] const std::optional<protocol::http::Problem>& revoked() const noexcept {
     return revoked_;
   }
+
+  /// Keeps the state of an answer that takes several steps for as long as this lives, and until the
+  /// last callback has returned: so callbacks may refer to it.
+  void keep(std::shared_ptr<void> state) { kept_ = std::move(state); }
 
   // The partitions.
 
@@ -164,6 +169,7 @@ class HttpExchange {
   std::vector<protocol::http::Value> query_;
   bool has_query_ = false;
   std::uint64_t first_slot_ = 0;
+  std::shared_ptr<void> kept_;
   std::vector<OnReply> slots_;
   std::function<void()> deferred_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For who may come too late.

@@ -29,6 +29,8 @@ using protocol::http::Value;
 
 /// Jobs of a batch that are put in one turn, so that a large one does not keep the others waiting.
 constexpr std::size_t kTurnPuts = 500;
+/// Bytes of JSON for one that was put, about.
+constexpr std::size_t kResultSize = 40;
 
 Command put_command(PutRequest& request, std::string_view tube) {
   Command command;
@@ -104,7 +106,8 @@ void write_result(const PutResult& result, JsonWriter& out) {
 /// A batch under way. Its items are decoded and put piece by piece.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
-  Batch(HttpExchange& exchange, std::string_view tube) : exchange_(exchange), tube_(tube) {}
+  Batch(HttpExchange& exchange, std::string_view tube)
+      : exchange_(exchange), tube_(tube), partition_(exchange.partition_of(tube)) {}
 
   /// The elements of a JSON array.
   void begin(std::span<const Value> values) {
@@ -158,19 +161,19 @@ class Batch : public std::enable_shared_from_this<Batch> {
       --missing_;
       return;
     }
+    const auto place = static_cast<std::uint32_t>(index);
     const broker::OnConflict on_conflict = request.on_conflict;
-    exchange_.ask(exchange_.partition_of(tube_), put_command(request, tube_),
-                  [self = shared_from_this(), index, on_conflict](const Reply& reply) {
-                    self->results_[index] = result_of(reply, on_conflict);
-                    if (--self->missing_ == 0 && self->next_ == self->results_.size()) {
-                      self->finish();
-                    }
+    // No larger: std::function has room for it, and one more allocation a job shows.
+    exchange_.ask(partition_, put_command(request, tube_),
+                  [this, place, on_conflict](const Reply& reply) {
+                    results_[place] = result_of(reply, on_conflict);
+                    if (--missing_ == 0 && next_ == results_.size()) finish();
                   });
   }
 
   std::optional<Problem> decode(std::size_t index, PutRequest& request) {
     const std::size_t max_job_size = exchange_.context().limits.max_job_size;
-    const std::string path = fmt::format("jobs[{}]", index);
+    const std::string path = "jobs[" + std::to_string(index) + "]";
     if (!is_lines_) {
       return protocol::http::decode_put(values_, places_[index], path, max_job_size, request);
     }
@@ -185,10 +188,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
     HttpResponse response;
     response.content_type = is_lines_ ? "application/x-ndjson" : "application/json";
     JsonWriter out;
+    out.reserve(results_.size() * kResultSize);
     if (is_lines_) {
       for (const PutResult& result : results_) {
         write_result(result, out);
-        response.body.append(out.take()).push_back('\n');
+        out.end_line();
       }
     } else {
       out.begin_object();
@@ -197,13 +201,14 @@ class Batch : public std::enable_shared_from_this<Batch> {
       for (const PutResult& result : results_) write_result(result, out);
       out.end_array();
       out.end_object();
-      response.body = out.take();
     }
+    response.body = out.take();
     exchange_.respond(std::move(response));
   }
 
   HttpExchange& exchange_;
   const std::string tube_;
+  const std::size_t partition_;
   std::span<const Value> values_;
   std::vector<std::uint32_t> places_;  // Of values_.
   bool is_lines_ = false;
@@ -265,6 +270,7 @@ void put_batch(HttpExchange& exchange) {
   if (!tube || !exchange.expect_no_query()) return;
   if (exchange.context().draining) return exchange.respond(is_draining());
   auto batch = std::make_shared<Batch>(exchange, *tube);
+  exchange.keep(batch);
   if (exchange.has_content_type("application/x-ndjson") ||
       exchange.has_content_type("application/jsonl")) {
     batch->begin_lines(exchange.request().body);

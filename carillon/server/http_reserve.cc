@@ -37,6 +37,8 @@ using protocol::http::ReserveRequest;
 constexpr std::int64_t kAskAtOnce = 32;
 /// No more jobs are added to a response that has so much in it.
 constexpr std::size_t kMaxResponse = std::size_t{8} << 20;
+/// Bytes of JSON for a job beside its body, about.
+constexpr std::size_t kJobSize = 240;
 
 class Reserve : public std::enable_shared_from_this<Reserve> {
  public:
@@ -76,14 +78,12 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     command.verb = verb;
     command.tube = tube;
     exchange_.ask(exchange_.partition_of(tube), std::move(command),
-                  [self = shared_from_this(), tube](const Reply& reply) {
-                    if (reply.answer != Answer::kWatching) self->failure_ = failure_of(reply);
+                  [this, tube](const Reply& reply) {
                     if (reply.answer != Answer::kWatching) {
-                      std::erase(self->exchange_.watched(), tube);
+                      failure_ = failure_of(reply);
+                      std::erase(exchange_.watched(), tube);
                     }
-                    if (--self->missing_changes_ == 0 && self->changes_sent_) {
-                      self->reserve_first();
-                    }
+                    if (--missing_changes_ == 0 && changes_sent_) reserve_first();
                   });
   }
 
@@ -119,9 +119,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     command.with_view = true;
     command.tubes_in_turn = true;
     exchange_.ask(partition, std::move(command),
-                  [self = shared_from_this(), partition](Reply reply) {
-                    self->on_reply(partition, std::move(reply));
-                  });
+                  [this, partition](Reply reply) { on_reply(partition, std::move(reply)); });
   }
 
   void on_reply(std::size_t partition, Reply reply) {
@@ -189,6 +187,7 @@ class Reserve : public std::enable_shared_from_this<Reserve> {
     if (granted_.empty() && failure_) return exchange_.respond(std::move(*failure_));
     give_back_beyond(static_cast<std::size_t>(request_.max));
     JsonWriter out;
+    out.reserve(size_ + granted_.size() * kJobSize);
     out.begin_object();
     out.key("jobs");
     out.begin_array();
@@ -243,7 +242,9 @@ void reserve_jobs(HttpExchange& exchange) {
   if (std::optional<Problem> problem = protocol::http::decode_reserve(*values, request)) {
     return exchange.respond(std::move(*problem));
   }
-  std::make_shared<Reserve>(exchange, std::move(request))->begin();
+  const auto reserve = std::make_shared<Reserve>(exchange, std::move(request));
+  exchange.keep(reserve);
+  reserve->begin();
 }
 
 }  // namespace carillon::server

@@ -31,7 +31,10 @@ HttpServer::HttpServer(boost::asio::io_context& loop, const ServerOptions& optio
     : loop_(loop),
       options_(options),
       outside_(std::move(outside)),
-      desk_(kMark, outside_.partitions),
+      desk_(kMark, outside_.partitions,
+            [this](std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
+              deliver(partition, ticket, std::move(reply));
+            }),
       context_{.partitions = outside_.partitions,
                .guard = guard_,
                .desk = desk_,

@@ -63,7 +63,11 @@ class AskedPartitions final : public Partitions {
 class HttpSessionTest : public testing::Test {
  protected:
   explicit HttpSessionTest(std::size_t partitions = 1)
-      : partitions_(partitions), desk_(kDesk, partitions_) {
+      : partitions_(partitions),
+        desk_(kDesk, partitions_,
+              [this](std::size_t partition, broker::Ticket ticket, Reply reply) {
+                context_.deliver(partition, ticket, std::move(reply));
+              }) {
     context_.epoch = 0xe;
     context_.deliver = [this](std::size_t partition, broker::Ticket ticket, Reply reply) {
       session_->on_reply(partition, ticket.slot, std::move(reply));

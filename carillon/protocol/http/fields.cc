@@ -112,23 +112,22 @@ bool Fields::number(std::string_view name, std::int64_t least, std::int64_t most
                     std::int64_t& out) {
   const Value* value = take(name);
   if (value == nullptr) return false;
-  const std::string limit = fmt::format("{} to {}", least, most);
+  const auto refuse = [&](std::string_view what) {
+    invalid(name, what, fmt::format("{} to {}", least, most));
+    return false;
+  };
   std::int64_t number = value->integer;
   switch (value->type) {
     case ValueType::kInteger: break;
     case ValueType::kUnsigned:
-    case ValueType::kHuge: invalid(name, "is out of range", limit); return false;
+    case ValueType::kHuge: return refuse("is out of range");
     case ValueType::kWord:
       if (read_whole(value->text, number)) break;
-      invalid(name, "is not a whole number in range", limit);
-      return false;
-    default:
-      invalid(name, fmt::format("is {}, not a whole number", name_of(value->type)), limit);
-      return false;
+      return refuse("is not a whole number in range");
+    default: return refuse(fmt::format("is {}, not a whole number", name_of(value->type)));
   }
   if (number < least || number > most) {
-    invalid(name, fmt::format("{} is out of range", number), limit);
-    return false;
+    return refuse(fmt::format("{} is out of range", number));
   }
   out = number;
   return true;
@@ -153,19 +152,17 @@ bool Fields::text(std::string_view name, std::size_t least, std::size_t most,
                   std::string_view& out) {
   const Value* value = take(name);
   if (value == nullptr) return false;
-  const std::string limit = fmt::format("{} to {} bytes of UTF-8", least, most);
-  if (value->type != ValueType::kText && value->type != ValueType::kWord) {
-    invalid(name, fmt::format("is {}, not a string", name_of(value->type)), limit);
+  const auto refuse = [&](std::string_view what) {
+    invalid(name, what, fmt::format("{} to {} bytes of UTF-8", least, most));
     return false;
+  };
+  if (value->type != ValueType::kText && value->type != ValueType::kWord) {
+    return refuse(fmt::format("is {}, not a string", name_of(value->type)));
   }
   if (value->text.size() < least || value->text.size() > most) {
-    invalid(name, fmt::format("has {} bytes", value->text.size()), limit);
-    return false;
+    return refuse(fmt::format("has {} bytes", value->text.size()));
   }
-  if (value->type == ValueType::kWord && !is_utf8(value->text)) {
-    invalid(name, "is not UTF-8", limit);
-    return false;
-  }
+  if (value->type == ValueType::kWord && !is_utf8(value->text)) return refuse("is not UTF-8");
   out = value->text;
   return true;
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "carillon/protocol/http/json_document.h"
 #include "carillon/protocol/http/problem.h"
 
@@ -80,7 +81,7 @@ class Fields {
   std::span<const Value> values_;
   std::string path_;
   std::string prefix_;  // Of a query: what the names of these parameters begin with.
-  std::vector<const Value*> members_;
+  absl::InlinedVector<const Value*, 12> members_;
   std::uint64_t taken_ = 0;
   std::optional<Problem> problem_;
 };

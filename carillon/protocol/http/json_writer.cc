@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/protocol/http/json_writer.h"
 
+// Strings are searched for what has to be escaped 16 bytes at a time.
+#if defined(__SSE2__)
+#define RAPIDJSON_SSE2
+#elif defined(__ARM_NEON)
+#define RAPIDJSON_NEON
+#endif
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
@@ -42,6 +48,12 @@ void JsonWriter::raw(std::string_view json) {
 }
 void JsonWriter::time(std::string_view name, std::int64_t unix_ms) {
   field(name, format_time(unix_ms));
+}
+
+void JsonWriter::reserve(std::size_t bytes) { impl_->buffer.Reserve(bytes); }
+void JsonWriter::end_line() {
+  impl_->buffer.Put('\n');
+  impl_->writer.Reset(impl_->buffer);
 }
 
 std::size_t JsonWriter::size() const noexcept { return impl_->buffer.GetSize(); }

@@ -64,6 +64,11 @@ class JsonWriter {
   /// Milliseconds since 1970 as RFC 3339.
   void time(std::string_view name, std::int64_t unix_ms);
 
+  /// Makes room for `bytes` more at once. A long text is built without that too, with more copying.
+  void reserve(std::size_t bytes);
+  /// Ends a JSON text that is a line of several; the next begins.
+  void end_line();
+
   [[nodiscard]] std::size_t size() const noexcept;
   /// What was written; the writer is empty again.
   [[nodiscard]] std::string take();
