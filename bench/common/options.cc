@@ -32,8 +32,7 @@ bool CommonOptions::wants_name(std::string_view name) const {
 void add_common_options(CLI::App& app, CommonOptions& options,
                         const std::vector<std::string>& numbers, std::string_view what) {
   app.footer(std::string(kFooter));
-  app.add_flag("--check", options.check,
-               "A short version (under 90 s) that judges: ok, or what falls short");
+  app.add_flag("--check", options.check, "A short version that judges: ok, or what falls short");
   app.add_option("--only", options.only, fmt::format("Only these: {}", what))
       ->delimiter(',')
       ->check(CLI::IsMember(numbers, CLI::ignore_case));
