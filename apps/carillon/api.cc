@@ -102,7 +102,10 @@ std::string JsonView::json() const {
 // Api
 
 Api::Api(const Target& target)
-    : at_(http_address_of(target)), token_(token_of(target)), patience_(target.patience()) {}
+    : at_(http_address_of(target)),
+      tls_(tls_of(target, at_)),
+      token_(token_of(target)),
+      patience_(target.patience()) {}
 
 ApiAnswer Api::call(std::string_view method, const std::string& path, const std::string& json,
                     Span extra) const {
@@ -111,12 +114,14 @@ ApiAnswer Api::call(std::string_view method, const std::string& path, const std:
   call.target = path;
   call.body = json;
   call.token = token_;
-  const Result<server::HttpAnswer> answered = server::ask_http(at_, patience_ + extra, call);
+  const Result<server::HttpAnswer> answered =
+      server::ask_http(at_.at, patience_ + extra, call, tls_.get());
   if (!answered) {
     std::string message = answered.error().message;
     // Who cannot connect says to where.
-    if (!message.starts_with(at_.to_string())) message = at_.to_string() + ": " + message;
-    throw Failure{kServerError, "HTTP API at " + message + hint_if_refused(message, "--http")};
+    const std::string at = at_.at.to_string();
+    if (!message.starts_with(at)) message = at + ": " + message;
+    throw Failure{kServerError, "HTTP API at " + message + hint_for(message, "--http")};
   }
   ApiAnswer answer;
   answer.status = answered->status;
@@ -134,7 +139,7 @@ ApiAnswer Api::call(std::string_view method, const std::string& path, const std:
                                                    : !is_json && answer.status != 204) {
     throw Failure{kServerError,
                   fmt::format("{} answers {} {} with {}, which is no HTTP API of carillon",
-                              at_.to_string(), method, path, answer.status)};
+                              at_.to_string(true), method, path, answer.status)};
   }
   return answer;
 }
@@ -213,8 +218,10 @@ std::string words_of(const ApiAnswer& problem, const std::string& field) {
         detail);
   }
   if (name == "no-room") {
-    return fmt::format("the server has no room for more: {}. Its log and carillon stats say more",
-                       detail);
+    const std::string limit = problem.json["limit"].text();
+    return fmt::format(
+        "the server has no room for more: {}{}{}. Its log and carillon stats say more", detail,
+        limit.empty() ? "" : "; the limit is ", limit);
   }
   if (name == "tube-full") {
     return "--tube: the tube has as many jobs as its max_jobs allows. Try again when some are "

@@ -75,7 +75,8 @@ class Api {
   [[nodiscard]] ApiAnswer call(std::string_view method, const std::string& path,
                                const std::string& json, Span extra) const;
 
-  server::Endpoint at_;
+  Address at_;
+  std::shared_ptr<server::ClientTlsContext> tls_;
   std::string token_;
   Span patience_;
 };

@@ -18,47 +18,18 @@ import time
 import unittest
 
 import cli_test
+from cli_server import HttpServer
 
 LIMIT_S = cli_test.LIMIT_S
 COLUMNS = 80
 STALE = "0123456789abcdef.1"
 
 
-class Server:
-    """A server in memory, with both protocols."""
-
-    def __init__(self, *words):
-        self.process = subprocess.Popen(
-            [cli_test.BINARY, "serve", "--memory", "--listen", "127.0.0.1:0", "--http-listen",
-             "127.0.0.1:0", *words], stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            if found := re.search(r"listens on (\S+), HTTP on (\S+);", line):
-                self.address, self.http = found.groups()
-                return
-        raise AssertionError(f"the server did not start: {self.log}")
-
-    def verb(self, *words, stdin=b"", **environment):
-        return cli_test.run(*words, stdin=stdin, CARILLON_SERVER=self.address,
-                            CARILLON_HTTP=self.http, **environment)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        self.process.send_signal(signal.SIGTERM)
-        self.log.append(self.process.stderr.read())
-        self.process.stderr.close()
-        status = self.process.wait(LIMIT_S)
-        assert kind is not None or status == 0, f"the server ended with {status}"
-
-
 class Verbs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.stack = contextlib.ExitStack()
-        cls.server = cls.stack.enter_context(Server())
+        cls.server = cls.stack.enter_context(HttpServer())
 
     @classmethod
     def tearDownClass(cls):
@@ -224,7 +195,7 @@ class Verbs(unittest.TestCase):
         self.assertIn("--due-from and --due-until are for --state delayed", self.err)
 
     def test_stats_and_top_count_what_is_done_over_http(self):
-        with Server() as server:
+        with HttpServer() as server:
             def call(method, path, body=None):
                 connection = http.client.HTTPConnection(server.http, timeout=LIMIT_S)
                 connection.request(method, "/api/v1/" + path, json.dumps(body),
@@ -394,7 +365,7 @@ class Tokens(unittest.TestCase):
                     tokens, f"admin {hashlib.sha256(b'secret-1').hexdigest()}\n")]:
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
-            with Server("--http-tokens", tokens, "--login-tokens", tokens) as server:
+            with HttpServer("--http-tokens", tokens, "--login-tokens", tokens) as server:
                 for words in [["ls"], ["put", "--key", "k", "x"], ["search"], ["put", "x"],
                               ["kick"], ["schedule", "ls"], ["top", "--json", "--count", "1"]]:
                     for given in [words + ["--token-file", mine], ["--token-file", mine] + words]:
@@ -419,7 +390,7 @@ class Tokens(unittest.TestCase):
             self.assertNotIn("secret", "".join(server.log))
 
     def test_a_server_that_wants_none_is_given_it_for_nothing(self):
-        with Server() as server:
+        with HttpServer() as server:
             for words in [["ls"], ["search"]]:
                 self.assertEqual(server.verb(*words, CARILLON_TOKEN="secret")[0], 0)
 
@@ -483,7 +454,7 @@ class EveryVerb(unittest.TestCase):
                     self.assertIn(verb, documented)
 
     def test_json_is_json(self):
-        with Server() as server:
+        with HttpServer() as server:
             job = json.loads(server.verb("put", "--json", "first")[1])["id"]
             for verb, words in {**self.NEEDS_NONE, **self.NEEDS_SERVER}.items():
                 with self.subTest(verb=verb):
@@ -520,7 +491,7 @@ class EveryVerb(unittest.TestCase):
                 (["--max-jobs-in-memory", "1"], "OUT_OF_MEMORY: ", "max-jobs-in-memory"),
                 (["--drain-mode"], "DRAINING: ", "SIGUSR1")]:
             drained = option == ["--drain-mode"]
-            with Server(*([] if drained else option)) as server:
+            with HttpServer(*([] if drained else option)) as server:
                 if drained:
                     server.process.send_signal(signal.SIGUSR1)
                 for words, known in [(["put", "x"], word), (["put", "--key", "k", "x"], "")]:

@@ -8,7 +8,6 @@ reload.
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -18,45 +17,9 @@ import time
 import unittest
 
 import cli_test
+from cli_server import Server
 
 LIMIT_S = cli_test.LIMIT_S
-
-
-class Server:
-    """A server of its own, with a folder or without; stopped at the end."""
-
-    def __init__(self, *words, data=None, environment=None):
-        place = ["--data", data] if data else ["--memory"]
-        self.process = subprocess.Popen(
-            [cli_test.BINARY, "serve", *place, "--listen", "127.0.0.1:0", "--http-listen", "none",
-             *words],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
-        self.log = []
-        self.address = re.search(r"127\.0\.0\.1:\d+", self.until("listens on")).group()
-
-    def until(self, what):
-        """The next line of the log with `what` in it."""
-        for line in self.process.stderr:
-            self.log.append(line)
-            if what in line:
-                return line
-        raise AssertionError(f"the server ended without '{what}':\n{''.join(self.log)}")
-
-    def verb(self, *words, stdin=b""):
-        return cli_test.run(*words, stdin=stdin, CARILLON_SERVER=self.address)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        rest = self.process.stderr.read()
-        self.log.append(rest)
-        self.process.stderr.close()
-        status = self.process.wait(LIMIT_S)
-        if kind is None:
-            assert status == 0, f"the server ended with {status}: {rest}"
 
 
 class Tubes(unittest.TestCase):

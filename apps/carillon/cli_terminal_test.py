@@ -18,7 +18,7 @@ import time
 import unittest
 
 import cli_test
-from cli_operations_test import LIMIT_S, Server
+from cli_server import LIMIT_S, Server
 
 ZSH_STUBS = """
 compdef() { :; }

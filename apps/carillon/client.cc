@@ -21,6 +21,9 @@ constexpr const char* kDefaultServer = "127.0.0.1:11300";
 constexpr const char* kDefaultPatience = "5s";
 constexpr const char* kServerVariable = "CARILLON_SERVER";
 constexpr const char* kHttpVariable = "CARILLON_HTTP";
+constexpr const char* kTlsCaVariable = "CARILLON_TLS_CA";
+constexpr const char* kTlsCertVariable = "CARILLON_TLS_CERT";
+constexpr const char* kTlsKeyVariable = "CARILLON_TLS_KEY";
 constexpr const char* kTokenVariable = "CARILLON_TOKEN";
 constexpr const char* kTokenFileVariable = "CARILLON_TOKEN_FILE";
 /// Of the file of a token, and of a token.
@@ -164,23 +167,88 @@ std::string read_token(const std::string& path, const char* by) {
 
 }  // namespace
 
-server::Endpoint address_of(const Target& target) {
-  const Said server = server_of(target);
-  Result<server::Endpoint> at = server::Endpoint::parse(server.value.value_or(kDefaultServer));
-  if (!at) throw Failure{kUsage, fmt::format("{}: {}", server.by, at.error().message)};
-  return std::move(*at);
+namespace {
+
+/// An address behind `plain` or `encrypted`, or behind neither, which is plain.
+Address parse_address(std::string_view text, const char* by, std::uint16_t default_port,
+                      std::string_view plain, std::string_view encrypted) {
+  Address address;
+  const bool is_url = text.starts_with(plain) || text.starts_with(encrypted);
+  if (is_url) {
+    address.tls = text.starts_with(encrypted);
+    text.remove_prefix(address.tls ? encrypted.size() : plain.size());
+    if (text.ends_with('/')) text.remove_suffix(1);  // As a browser has it.
+  }
+  if (!text.starts_with("unix:") && text.find('/') != std::string_view::npos) {
+    throw Failure{kUsage, fmt::format("{}: '{}' is not an address: HOST:PORT, {}HOST:PORT or "
+                                      "unix:PATH, and nothing behind it",
+                                      by, text, encrypted)};
+  }
+  Result<server::Endpoint> at = server::Endpoint::parse(text, default_port);
+  if (!at) throw Failure{kUsage, fmt::format("{}: {}", by, at.error().message)};
+  address.at = std::move(*at);
+  return address;
 }
 
-server::Endpoint http_address_of(const Target& target) {
+}  // namespace
+
+std::string Address::to_string(bool http) const {
+  return (!tls ? "" : http ? "https://" : "tls://") + at.to_string();
+}
+
+Address address_of(const Target& target) {
+  const Said server = server_of(target);
+  return parse_address(server.value.value_or(kDefaultServer), server.by, server::kDefaultPort,
+                       "tcp://", "tls://");
+}
+
+Address http_address_of(const Target& target) {
   const Said http = said_by(target.of_verb.http, target.of_program.http, "--http", kHttpVariable);
-  if (!http.value) {
-    // The machine that --server names; a UNIX socket is on this one.
-    server::Endpoint at = address_of(target);
-    return {at.is_unix() ? std::string() : std::move(at.host), server::kDefaultHttpPort, {}};
+  if (http.value) {
+    return parse_address(*http.value, http.by, server::kDefaultHttpPort, "http://", "https://");
   }
-  Result<server::Endpoint> at = server::Endpoint::parse(*http.value, server::kDefaultHttpPort);
-  if (!at) throw Failure{kUsage, fmt::format("{}: {}", http.by, at.error().message)};
-  return std::move(*at);
+  // The machine that --server names, and never without TLS what is to be with it; a UNIX socket is
+  // on this one.
+  Address address = address_of(target);
+  address.at = {address.at.is_unix() ? std::string() : std::move(address.at.host),
+                server::kDefaultHttpPort,
+                {}};
+  return address;
+}
+
+std::shared_ptr<server::ClientTlsContext> tls_of(const Target& target, const Address& address) {
+  const auto file = [&target](auto option, const char* name, const char* variable) {
+    return said_by(target.of_verb.*option, target.of_program.*option, name, variable);
+  };
+  const Said ca = file(&Connecting::tls_ca, "--tls-ca", kTlsCaVariable);
+  const Said cert = file(&Connecting::tls_cert, "--tls-cert", kTlsCertVariable);
+  const Said key = file(&Connecting::tls_key, "--tls-key", kTlsKeyVariable);
+  if (!address.tls) {
+    for (const Said* said : {&ca, &cert, &key}) {
+      // The variables may be there for other servers.
+      if (!std::string_view(said->by).starts_with("--") || address_of(target).tls ||
+          http_address_of(target).tls) {
+        continue;
+      }
+      throw Failure{kUsage, fmt::format("{}: the server is asked without TLS: say --server "
+                                        "tls://HOST:PORT or --http https://HOST:PORT",
+                                        said->by)};
+    }
+    return nullptr;
+  }
+  if (cert.value.has_value() != key.value.has_value()) {
+    throw Failure{kUsage, fmt::format("{}: needs {}", cert.value ? cert.by : key.by,
+                                      cert.value ? "--tls-key" : "--tls-cert")};
+  }
+  for (const Said* said : {&ca, &cert, &key}) {
+    if (said->value && said->value->empty()) {
+      throw Failure{kUsage, fmt::format("{}: names no file", said->by)};
+    }
+  }
+  return value_or_fail(
+      server::ClientTlsContext::load(
+          {ca.value.value_or(""), cert.value.value_or(""), key.value.value_or("")}),
+      kUsage);
 }
 
 std::string token_of(const Target& target) {
@@ -207,23 +275,34 @@ void log_in(server::BeanstalkClient& client, const std::string& token) {
 }  // namespace
 
 server::BeanstalkClient connect(const Target& target) {
-  Result<server::BeanstalkClient> client =
-      server::BeanstalkClient::connect(address_of(target), target.patience());
-  if (client) {
-    log_in(*client, token_of(target));
-    return std::move(*client);
-  }
-  const std::string& message = client.error().message;
-  throw Failure{kServerError, message + hint_if_refused(message, "--server")};
+  const Address address = address_of(target);
+  server::BeanstalkClient client =
+      value_or_fail(server::BeanstalkClient::connect(address.at, target.patience(),
+                                                     tls_of(target, address).get()),
+                    kServerError);
+  log_in(client, token_of(target));
+  return client;
 }
 
-std::string hint_if_refused(const std::string& message, const char* option) {
+std::string hint_for(const std::string& message, const char* option) {
+  const auto tells = [&message](const char* what) {
+    return message.find(what) != std::string::npos;
+  };
+  const bool http = std::string_view(option) == "--http";
+  if (tells("if it speaks TLS there") || tells("the server speaks TLS there")) {
+    return fmt::format(": {} {}HOST:PORT", option, http ? "https://" : "tls://");
+  }
+  if (tells("the server wants a certificate")) return ": --tls-cert FILE and --tls-key FILE";
+  if (tells("is not believed")) {
+    return "; --tls-ca FILE names the authorities to believe, and the host of the address has to "
+           "be one that the certificate is for";
+  }
   const std::string refused = std::generic_category().message(ECONNREFUSED);
   if (message.find(refused) == std::string::npos) return {};
   return fmt::format(
       "; does a server run there? {} or the variable {} says where it is, and "
       "carillon serve starts one",
-      option, std::string_view(option) == "--http" ? kHttpVariable : kServerVariable);
+      option, http ? kHttpVariable : kServerVariable);
 }
 
 namespace {
@@ -319,7 +398,9 @@ void check_key(const std::string& key, const char* option) {
 }
 
 bool Connecting::said() const {
-  return server->count() + http->count() + token_file->count() + patience->count() > 0;
+  return server->count() + http->count() + token_file->count() + tls_ca->count() +
+             tls_cert->count() + tls_key->count() + patience->count() >
+         0;
 }
 
 Connecting add_connecting(CLI::App& app, Speaks speaks) {
@@ -332,18 +413,28 @@ Connecting add_connecting(CLI::App& app, Speaks speaks) {
   Connecting connecting;
   connecting.server =
       add("-s,--server", "ADDRESS",
-          fmt::format("Address of the server: HOST:PORT or unix:PATH; or the variable {} [{}]",
+          fmt::format("Address of the server: HOST:PORT, tls://HOST:PORT or unix:PATH; or the "
+                      "variable {} [{}]",
                       kServerVariable, kDefaultServer));
   if (speaks != Speaks::kBeanstalk) {
     connecting.http = add("--http", "ADDRESS",
-                          fmt::format("Address of its HTTP API; or the variable {} [host of "
-                                      "--server, port {}]",
+                          fmt::format("Address of its HTTP API, https://HOST:PORT if with TLS; or "
+                                      "the variable {} [as --server, port {}]",
                                       kHttpVariable, server::kDefaultHttpPort));
   }
   connecting.token_file =
       add("--token-file", "FILE",
           fmt::format("File of the token to show; or the variable {}, or {} for the token itself",
                       kTokenFileVariable, kTokenVariable));
+  connecting.tls_ca =
+      add("--tls-ca", "FILE",
+          fmt::format("Authorities to believe, PEM; or the variable {} [those of the system]",
+                      kTlsCaVariable));
+  connecting.tls_cert =
+      add("--tls-cert", "FILE",
+          fmt::format("Certificate to show, PEM; or the variable {}", kTlsCertVariable));
+  connecting.tls_key =
+      add("--tls-key", "FILE", fmt::format("Its key, PEM; or the variable {}", kTlsKeyVariable));
   connecting.patience = add("--patience", "TIME",
                             fmt::format("How long to wait for the server [{}]", kDefaultPatience));
   return connecting;

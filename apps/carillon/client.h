@@ -29,10 +29,16 @@ struct Failure {
   std::string message;
 };
 
+/// What to do about a failure to speak to where `option` says: if nobody listens there, or one side
+/// speaks no TLS or is not believed. Nothing if `message` tells of something else.
+[[nodiscard]] std::string hint_for(const std::string& message, const char* option = "--server");
+
 template <class T>
 T value_or_fail(Result<T> result, ExitStatus status) {
-  if (!result) throw Failure{status, result.error().message};
-  return std::move(*result);
+  if (result) return std::move(*result);
+  std::string message = std::move(result).error().message;
+  if (status == kServerError) message += hint_for(message);
+  throw Failure{status, std::move(message)};
 }
 
 /// "put", "schedule set".
@@ -99,11 +105,21 @@ CLI::App* add_client_verb(CLI::App& program, const char* name, const char* descr
                           Target& target, const Connecting& of_program,
                           Speaks speaks = Speaks::kBeanstalk);
 
-/// What to do if nobody listens where `option` says; nothing if `message` tells of something else.
-[[nodiscard]] std::string hint_if_refused(const std::string& message, const char* option);
-[[nodiscard]] server::Endpoint address_of(const Target& target);
+/// A door of the server.
+struct Address {
+  server::Endpoint at;
+  bool tls = false;
+
+  /// As it is said: tls://db7:11300, https://db7:11380 of its HTTP API.
+  [[nodiscard]] std::string to_string(bool http = false) const;
+};
+[[nodiscard]] Address address_of(const Target& target);
 /// Of its HTTP API.
-[[nodiscard]] server::Endpoint http_address_of(const Target& target);
+[[nodiscard]] Address http_address_of(const Target& target);
+/// Whom the client believes, and as whom it comes, by --tls-ca and the like. Null: `address` has no
+/// TLS. It is wrong usage to say any of them if neither address has.
+[[nodiscard]] std::shared_ptr<server::ClientTlsContext> tls_of(const Target& target,
+                                                               const Address& address);
 /// What is said by --token-file or a variable; empty: nothing.
 [[nodiscard]] std::string token_of(const Target& target);
 /// Connects, and logs in if there is a token.

@@ -24,6 +24,9 @@ struct Connecting {
   const CLI::Option* server = nullptr;
   const CLI::Option* http = nullptr;  ///< Null: of a verb that does not speak it.
   const CLI::Option* token_file = nullptr;
+  const CLI::Option* tls_ca = nullptr;
+  const CLI::Option* tls_cert = nullptr;
+  const CLI::Option* tls_key = nullptr;
   const CLI::Option* patience = nullptr;
 
   /// Whether the command line says any of them.
@@ -32,7 +35,7 @@ struct Connecting {
 
 /// What those that need no server say then.
 inline constexpr const char* kForOtherVerbs =
-    "--server and --patience, --http and --token-file are for the other verbs";
+    "--server and --patience, --http, --token-file and --tls-... are for the other verbs";
 
 /// What a verb speaks to the server.
 enum class Speaks { kBeanstalk, kHttp, kBoth };

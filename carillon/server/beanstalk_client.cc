@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carillon/server/beanstalk_client.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 #include <optional>
@@ -18,8 +14,6 @@ namespace {
 
 /// Longest line of an answer that is believed.
 constexpr std::size_t kMaxLine = 1024;
-
-Error gone(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 /// The size of the body that `line` announces: its last number, if it is an answer that has one.
 /// No job is larger, and no statistics are.
@@ -87,10 +81,11 @@ std::uint64_t BeanstalkClient::Answer::id() const noexcept {
   return id;
 }
 
-Result<BeanstalkClient> BeanstalkClient::connect(const Endpoint& endpoint, Span timeout) {
-  Result<FileDescriptor> socket = connect_to(endpoint, timeout);
-  if (!socket) return std::move(socket).error();
-  return BeanstalkClient(std::move(*socket), timeout);
+Result<BeanstalkClient> BeanstalkClient::connect(const Endpoint& endpoint, Span timeout,
+                                                 const ClientTlsContext* tls) {
+  Result<ClientStream> stream = ClientStream::connect(endpoint, timeout, tls);
+  if (!stream) return std::move(stream).error();
+  return BeanstalkClient(std::move(*stream), timeout);
 }
 
 Result<BeanstalkClient::Answer> BeanstalkClient::ask(std::string_view line) {
@@ -111,22 +106,7 @@ Result<BeanstalkClient::Answer> BeanstalkClient::put(std::uint32_t priority, std
   return read_answer();
 }
 
-Result<void> BeanstalkClient::send(std::string_view bytes) {
-  while (!bytes.empty()) {
-    pollfd writable{socket_.get(), POLLOUT, 0};
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
-    const int ready = poll(&writable, 1, static_cast<int>(std::min<std::int64_t>(ms, 1 << 30)));
-    if (ready == 0) return gone("the server does not take what is sent");
-    const ssize_t sent =
-        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EAGAIN || errno == EINTR) continue;
-      return gone("send: " + std::generic_category().message(errno));
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
-  }
-  return {};
-}
+Result<void> BeanstalkClient::send(std::string_view bytes) { return stream_.send(bytes); }
 
 Result<BeanstalkClient::Answer> BeanstalkClient::read_answer(Span timeout) {
   Result<std::string> line = take_line(timeout);
@@ -151,24 +131,15 @@ Result<std::string> BeanstalkClient::read_to_end() {
   }
 }
 
-void BeanstalkClient::end_input() noexcept { ::shutdown(socket_.get(), SHUT_WR); }
+void BeanstalkClient::end_input() noexcept { stream_.end_output(); }
 
 /// Reads something; false at the end of the connection.
 Result<bool> BeanstalkClient::fill(Span timeout) {
-  for (;;) {
-    pollfd readable{socket_.get(), POLLIN, 0};
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
-    const int ready = poll(&readable, 1, static_cast<int>(std::min<std::int64_t>(ms, 1 << 30)));
-    if (ready == 0) return gone("no answer in time");
-    std::array<char, 16 * 1024> buffer;
-    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0) {
-      if (errno == EAGAIN || errno == EINTR) continue;
-      return gone("recv: " + std::generic_category().message(errno));
-    }
-    input_.append(buffer.data(), static_cast<std::size_t>(got));
-    return got > 0;
-  }
+  std::array<char, 16 * 1024> buffer;
+  const Result<std::size_t> got = stream_.receive(buffer, timeout);
+  if (!got) return got.error();
+  input_.append(buffer.data(), *got);
+  return *got > 0;
 }
 
 Result<std::string> BeanstalkClient::take_line(Span timeout) {
@@ -182,7 +153,7 @@ Result<std::string> BeanstalkClient::take_line(Span timeout) {
     if (input_.size() > kMaxLine) return nonsense("a line without an end");
     Result<bool> more = fill(timeout);
     if (!more) return std::move(more).error();
-    if (!*more) return gone("the server closed the connection");
+    if (!*more) return stream_.ended_early();
   }
 }
 
@@ -190,7 +161,7 @@ Result<std::string> BeanstalkClient::take_body(std::size_t size, Span timeout) {
   while (input_.size() < size + 2) {
     Result<bool> more = fill(timeout);
     if (!more) return std::move(more).error();
-    if (!*more) return gone("the server closed the connection");
+    if (!*more) return stream_.ended_early();
   }
   if (input_.compare(size, 2, "\r\n") != 0) {
     return nonsense("a body without CRLF behind it");

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "carillon/base/result.h"
 #include "carillon/base/time.h"
+#include "carillon/server/client_stream.h"
 #include "carillon/server/endpoint.h"
 
 namespace carillon::server {
@@ -34,8 +36,10 @@ class BeanstalkClient {
     [[nodiscard]] std::uint64_t id() const noexcept;
   };
 
-  /// `timeout`: for connecting, and for each answer unless it is given another.
-  [[nodiscard]] static Result<BeanstalkClient> connect(const Endpoint& endpoint, Span timeout);
+  /// `timeout`: for connecting, and for each answer unless it is given another. With `tls` the
+  /// bytes are encrypted.
+  [[nodiscard]] static Result<BeanstalkClient> connect(const Endpoint& endpoint, Span timeout,
+                                                       const ClientTlsContext* tls = nullptr);
 
   /// Sends a command line, without its CRLF, and reads the answer.
   Result<Answer> ask(std::string_view line);
@@ -55,14 +59,14 @@ class BeanstalkClient {
   void end_input() noexcept;
 
  private:
-  BeanstalkClient(FileDescriptor socket, Span timeout)
-      : socket_(std::move(socket)), timeout_(timeout) {}
+  BeanstalkClient(ClientStream stream, Span timeout)
+      : stream_(std::move(stream)), timeout_(timeout) {}
 
   Result<bool> fill(Span timeout);
   Result<std::string> take_line(Span timeout);
   Result<std::string> take_body(std::size_t size, Span timeout);
 
-  FileDescriptor socket_;
+  ClientStream stream_;
   Span timeout_;
   std::string input_;
 };

@@ -12,33 +12,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "carillon/server/endpoint.h"
 #include "carillon/server/output_buffer.h"
+#include "carillon/server/tls_context.h"
 
-struct ssl_ctx_st;
 struct ssl_st;
 
 namespace carillon::server {
-
-/// The server's side of TLS: its certificate, key, and whom it lets in. Threads: as OpenSSL's.
-class TlsContext {
- public:
-  struct Files {
-    std::string certificate;  ///< PEM, the chain behind it.
-    std::string key;          ///< PEM.
-    std::string client_ca;    ///< PEM; clients need a certificate of it. Empty: they need none.
-  };
-  [[nodiscard]] static Result<std::shared_ptr<TlsContext>> load(const Files& files);
-
-  [[nodiscard]] ssl_ctx_st* native() const noexcept { return context_.get(); }
-
- private:
-  struct Free {
-    void operator()(ssl_ctx_st* context) const noexcept;
-  };
-  std::unique_ptr<ssl_ctx_st, Free> context_;
-};
 
 /// Threads:  the thread of its loop.
 /// Lifetime: the context may go before it. Destroying it closes the socket.
@@ -81,6 +63,8 @@ class Transport {
   [[nodiscard]] State discard(std::span<char> buffer);
   /// Whether the client's machine has everything that was sent.
   [[nodiscard]] bool delivered();
+  /// Where the client is: ADDRESS:PORT, or "a UNIX socket". For logs.
+  [[nodiscard]] std::string peer();
   /// Whether the client's machine has said that nobody is there to read what was sent. A client
   /// that has closed its side when it had read everything has not.
   [[nodiscard]] bool was_reset();

@@ -172,7 +172,6 @@ class AddressTest(unittest.TestCase):
             self.assertEqual((again.status, again.raw), (304, b""))
 
 
-@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
 def exchange(tls, request):
     """Sends and receives at once until the server closes, in one thread: before Python 3.13 an
     SSLSocket that two threads read and write at the same time garbles its records."""
@@ -195,6 +194,7 @@ def exchange(tls, request):
             pass
 
 
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
 class TlsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
