@@ -69,6 +69,8 @@ struct SessionContext {
   std::uint64_t workers = 0;    ///< ... that have reserved ...
   std::uint64_t waiting = 0;    ///< ... whose reserve has no answer yet.
 
+  /// A client of this session has shown a token that nobody knows.
+  std::function<void(broker::SessionId)> on_failed_login = [](broker::SessionId) {};
   /// Fills in what `stats` shows beside the jobs and the counters above.
   std::function<void(protocol::beanstalk::ServerStats&)> describe_server = {};
 };
@@ -101,6 +103,8 @@ class ClientSession {
   [[nodiscard]] std::span<char> body_room();
   void body_filled(std::size_t count) noexcept;
 
+  /// Whether the client has to log in and has not.
+  [[nodiscard]] bool lacks_login() const noexcept { return needs_login_ && roles_ == 0; }
   /// The logins have changed: ends the session if it may do nothing any more.
   void check_login();
 

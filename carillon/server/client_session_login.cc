@@ -83,6 +83,7 @@ bool ClientSession::log_in(std::string_view token) {
   const Roles roles = context_.logins->roles_of(digest);
   if (roles == 0) {
     quit_ = ++failed_logins_ >= kMaxFailedLogins;
+    context_.on_failed_login(id_);
     return false;
   }
   login_ = digest;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "carillon/server/client_session_testing.h"
 
@@ -160,6 +161,21 @@ TEST(ClientSessionLogin, ComesIntoForceForSessionsThatAreOpen) {
   fresh->check_login();
   EXPECT_THAT(fresh.receive("put 0 0 1 1\r\nx\r\n"),
               ElementsAre("p0 #1 put default pri=0 delay=0 ttr=1 [x]"));
+}
+
+TEST(ClientSessionLogin, EachFailureIsReportedAndWhoHasNotLoggedInIsKnown) {
+  SessionUnderTest open;
+  EXPECT_FALSE(open->lacks_login());
+  GuardedSession session;
+  std::vector<broker::SessionId> failed;
+  session.context().on_failed_login = [&](broker::SessionId id) { failed.push_back(id); };
+  EXPECT_TRUE(session->lacks_login());
+  session.receive("login x\r\nuse login;y\r\n");
+  EXPECT_TRUE(session->lacks_login());
+  EXPECT_THAT(failed, ElementsAre(session->id(), session->id()));
+  session.receive("watch login;c-token\r\n");
+  EXPECT_FALSE(session->lacks_login());
+  EXPECT_EQ(failed.size(), 2);
 }
 
 TEST(ClientSessionLogin, IsCountedAndWhatIsRefusedIsNot) {

@@ -20,6 +20,7 @@
 #include "carillon/server/endpoint.h"
 #include "carillon/server/output_buffer.h"
 #include "carillon/server/transport.h"
+#include "carillon/wheel/hook.h"
 
 namespace carillon::server {
 
@@ -42,11 +43,13 @@ class ConnectionOwner {
   ~ConnectionOwner() = default;
 };
 
+/// The hook is for the time that it has to log in.
+///
 /// Threads:  the network thread.
 /// Lifetime: the loop, the context and the owner must outlive it. Destroying it closes the socket;
 ///           what waits for it finds it gone by asking the owner.
 /// Errors:   of the socket end the connection; work() says so.
-class Connection {
+class Connection : public WheelHook {
  public:
   /// With `tls` the bytes are encrypted; null: plain.
   Connection(boost::asio::io_context& loop, FileDescriptor socket,
@@ -70,6 +73,11 @@ class Connection {
 
   /// The logins have changed.
   void check_login();
+  /// Whether it has to log in and has not.
+  [[nodiscard]] bool lacks_login() const noexcept { return session_.lacks_login(); }
+  [[nodiscard]] broker::SessionId id() const noexcept { return session_.id(); }
+  /// Where the client is.
+  [[nodiscard]] std::string peer() { return transport_.peer(); }
 
   /// Reads what has already arrived, and takes it for all there will be.
   void end_input();

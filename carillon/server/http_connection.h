@@ -73,6 +73,8 @@ class HttpConnection : public WheelHook {
   void stop();
 
   [[nodiscard]] broker::SessionId id() const noexcept { return session_.id(); }
+  /// Where the client is.
+  [[nodiscard]] std::string peer() { return transport_.peer(); }
 
   bool listed = false;   ///< For the owner: work() is going to be called ...
   bool held_up = false;  ///< ... or is to be, when the partitions take more.

@@ -54,6 +54,8 @@ struct HttpContext {
   bool draining = false;
   /// The server is ending: no request is taken after the present one.
   bool stopping = false;
+  /// A client of this session has shown a token that nobody knows.
+  std::function<void(broker::SessionId)> on_failed_login = [](broker::SessionId) {};
   /// Gives a reply to the connection that the ticket names, if it is still there.
   std::function<void(std::size_t partition, broker::Ticket, broker::Reply)> deliver = {};
 
@@ -70,6 +72,9 @@ struct HttpContext {
     std::uint64_t connections = 0;
     std::uint64_t http_connections = 0;
     std::uint64_t refused_connections = 0;
+    std::uint64_t failed_logins = 0;  ///< Of beanstalk's clients ...
+    std::uint64_t late_logins = 0;
+    std::uint64_t http_failed_logins = 0;  ///< ... and tokens of HTTP's that nobody knows.
     std::uint64_t commit_failures = 0;
     std::uint64_t recoveries = 0;
     bool accepts_puts = true;

@@ -84,6 +84,9 @@ class Scrape : public std::enable_shared_from_this<Scrape> {
     sample_.connections = facts.connections;
     sample_.http_connections = facts.http_connections;
     sample_.refused_connections = facts.refused_connections;
+    sample_.failed_logins = facts.failed_logins;
+    sample_.late_logins = facts.late_logins;
+    sample_.http_failed_logins = facts.http_failed_logins;
     sample_.commit_failures = facts.commit_failures;
     sample_.recoveries = facts.recoveries;
     sample_.accepts_puts = facts.accepts_puts;

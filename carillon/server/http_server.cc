@@ -49,12 +49,16 @@ HttpServer::HttpServer(boost::asio::io_context& loop, const ServerOptions& optio
       deadlines_(static_cast<Tick>(floor_ms(outside_.clock.now()))),
       wake_(loop, [this] { on_wake(); }),
       events_timer_(loop),
-      read_buffer_(kReadBuffer) {
+      read_buffer_(kReadBuffer),
+      refused_(kRefusalLogInterval) {
   std::random_device random;
   context_.epoch = std::uint64_t{random()} << 32 | random();
   context_.describe = outside_.describe;
   context_.deliver = [this](std::size_t partition, broker::Ticket ticket, broker::Reply reply) {
     deliver(partition, ticket, std::move(reply));
+  };
+  context_.on_failed_login = [this](broker::SessionId session) {
+    if (HttpConnection* connection = find(session)) outside_.on_failed_login(connection->peer());
   };
   events_.on_first([this] { tick_events(); });
   events_.greet([this] {
@@ -168,14 +172,12 @@ void HttpServer::on_accept(FileDescriptor socket, bool with_tls) {
 }
 
 void HttpServer::note_refusal() {
-  ++refused_;
-  const Instant at = now();
-  if (refusal_logged_at_ && at - *refusal_logged_at_ < kRefusalLogInterval) return;
-  refusal_logged_at_ = at;
+  const std::optional<std::uint64_t> refused = refused_.note(now());
+  if (!refused) return;
   outside_.log(LogLevel::kWarning, "connections_refused",
-               fmt::format("http-max-connections: {} are open, {} have been refused",
-                           connections_.size(), refused_),
-               {{"open", connections_.size()}, {"refused", refused_}});
+               fmt::format("http-max-connections: {} are open, {} more refused",
+                           connections_.size(), *refused),
+               {{"open", connections_.size()}, {"refused", *refused}});
 }
 
 void HttpServer::close(broker::SessionId session) {

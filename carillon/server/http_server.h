@@ -24,6 +24,7 @@
 #include "carillon/server/http_events.h"
 #include "carillon/server/listener.h"
 #include "carillon/server/log.h"
+#include "carillon/server/log_pace.h"
 #include "carillon/server/options.h"
 #include "carillon/server/partition_group.h"
 #include "carillon/server/wake_timer.h"
@@ -46,6 +47,8 @@ class HttpServer final : private HttpConnectionOwner {
     /// Whether there may be one more connection, of whatever kind.
     std::function<bool()> has_room;
     std::function<HttpContext::ServerFacts()> describe;
+    /// A client has shown a token that nobody knows.
+    std::function<void(const std::string& peer)> on_failed_login;
     Log log;
   };
 
@@ -133,8 +136,7 @@ class HttpServer final : private HttpConnectionOwner {
   std::vector<broker::SessionId> to_work_;
   std::vector<broker::SessionId> held_up_;
   broker::SessionId last_id_ = kMark;
-  std::uint64_t refused_ = 0;
-  std::optional<Instant> refusal_logged_at_;
+  LogPace refused_;
   bool turning_ = false;
 };
 

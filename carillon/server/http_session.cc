@@ -217,6 +217,9 @@ std::unique_ptr<Problem> HttpSession::check_head(std::uint64_t& body_limit) {
       destination.route == nullptr ? protocol::http::kPublic : destination.route->roles;
   guard_changes_ = context_.guard.changes();
   if (std::optional<Problem> problem = context_.guard.check(request, roles)) {
+    if (problem->kind == ProblemKind::kUnauthorized && !request.authorization.empty()) {
+      context_.on_failed_login(id_);
+    }
     return std::make_unique<Problem>(std::move(*problem));
   }
   if (destination.route == nullptr && !(is_asset && method == Method::kGet)) {

@@ -98,6 +98,8 @@ constexpr Option kOptions[] = {
         "login-tokens", &ServerOptions::login_tokens,
         "File of the tokens that beanstalk clients have to log in with, as of http-tokens; may "
         "be the same; SIGHUP reads it again")),
+    live(duration("login-timeout", &ServerOptions::login_timeout, 1, 24 * kHourMs,
+                  "A beanstalk client that has to log in and does not is closed after this")),
     addresses("http-listen", &ServerOptions::http_listen, kDefaultHttpPort, true,
               "Address of the HTTP API and the dashboard, as with listen; HOST alone: port 11380. "
               "none: there is none. Beyond the loopback it needs http-tokens"),

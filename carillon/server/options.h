@@ -25,6 +25,7 @@ struct ServerOptions {
   std::vector<Endpoint> listen = {Endpoint{}};
   std::vector<Endpoint> listen_tls = {};
   std::string login_tokens;
+  Span login_timeout = std::chrono::seconds(10);
   std::vector<Endpoint> http_listen = {Endpoint{{}, kDefaultHttpPort, {}}};
   std::vector<Endpoint> https_listen = {};
   std::string data = "carillon-data";

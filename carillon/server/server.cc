@@ -24,6 +24,8 @@
 #include "carillon/server/host_facts.h"
 #include "carillon/server/http_server.h"
 #include "carillon/server/listener.h"
+#include "carillon/server/log_pace.h"
+#include "carillon/server/login_watch.h"
 #include "carillon/server/partition_setup.h"
 #include "carillon/server/supervisor.h"
 #include "carillon/server/webhook_loop.h"
@@ -128,6 +130,7 @@ class Server::Impl final : private ConnectionOwner {
   }
   void on_accept(FileDescriptor socket, bool with_tls);
   void refuse(FileDescriptor socket);
+  void on_late_login(Connection& connection);
   void on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply);
   void request_turn();
   void turn();
@@ -164,6 +167,8 @@ class Server::Impl final : private ConnectionOwner {
   PartitionsWithStore partitions_;
   std::unique_ptr<BackupRunner> backups_;
   std::unique_ptr<SessionContext> context_;
+  LoginWatch logins_{loop_, clock_, log_,
+                     [this](WheelHook& hook) { on_late_login(static_cast<Connection&>(hook)); }};
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::shared_ptr<TlsContext> tls_;
@@ -186,9 +191,7 @@ class Server::Impl final : private ConnectionOwner {
   std::uint64_t max_connections_ = 0;  // Of beanstalk's clients.
   std::uint64_t max_sockets_ = 0;      // Of all clients.
   std::uint64_t total_connections_ = 0;
-  std::uint64_t refused_ = 0;
-  std::uint64_t refused_logged_ = 0;
-  std::optional<Instant> refusal_logged_at_;
+  LogPace refused_{kRefusalLogInterval};
 
   enum class Phase : std::uint8_t { kServing, kDraining, kCheckpoint, kEnded };
   Phase phase_ = Phase::kServing;
@@ -236,6 +239,11 @@ Result<void> Server::Impl::start() {
                                             options_.backup_folder, log_);
   context_ = std::make_unique<SessionContext>(SessionContext{*partitions_.group});
   apply_limits();
+  context_->on_failed_login = [this](broker::SessionId session) {
+    if (Connection* connection = connections_.find(session)) {
+      logins_.note_failed("beanstalk", connection->peer());
+    }
+  };
   context_->describe_server = [this](protocol::beanstalk::ServerStats& stats) { describe(stats); };
   webhooks_ = std::make_unique<WebhookLoop>(
       loop_, *partitions_.group, clock_, calendar_, [this] { request_turn(); }, log_);
@@ -298,6 +306,7 @@ void Server::Impl::apply_limits() {
   context_->limits = {options_.max_unsent, options_.max_unanswered, options_.max_unanswered_size};
   context_->max_job_size = static_cast<std::uint32_t>(options_.max_job_size);
   context_->tubes_in_turn = options_.tubes_in_turn;
+  logins_.set_timeout(options_.login_timeout);
   const Shares shares = shares_of(options_);
   max_sockets_ = shares.connections;
   max_connections_ = std::min(options_.max_connections, max_sockets_);
@@ -402,7 +411,10 @@ Result<void> Server::Impl::open_http() {
         HttpContext::ServerFacts facts;
         facts.connections = connections_.size();
         facts.http_connections = http_->size();
-        facts.refused_connections = refused_;
+        facts.refused_connections = refused_.count();
+        facts.failed_logins = logins_.failed("beanstalk");
+        facts.late_logins = logins_.late();
+        facts.http_failed_logins = logins_.failed("http");
         const PartitionGroup::Totals totals = partitions_.group->totals();
         facts.commit_failures = totals.commit_failures;
         facts.recoveries = totals.recoveries;
@@ -423,6 +435,7 @@ Result<void> Server::Impl::open_http() {
         facts.limits = limits();
         return facts;
       },
+      [this](const std::string& peer) { logins_.note_failed("http", peer); },
       log_};
   http_ = std::make_unique<HttpServer>(loop_, options_, std::move(outside));
   return http_->open();
@@ -454,6 +467,7 @@ void Server::Impl::on_accept(FileDescriptor socket, bool with_tls) {
     connections_.insert(
         id, std::make_unique<Connection>(loop_, std::move(socket), with_tls ? tls_ : nullptr, id,
                                          *context_, owner));
+    if (context_->logins) logins_.watch(*connections_.find(id));
   } catch (const boost::system::system_error& error) {
     log_(LogLevel::kError, "accept",
          fmt::format("a connection cannot be watched: {}", error.what()));
@@ -462,19 +476,23 @@ void Server::Impl::on_accept(FileDescriptor socket, bool with_tls) {
 }
 
 void Server::Impl::refuse(FileDescriptor socket) {
-  ++refused_;
   std::string line;
   protocol::beanstalk::encode_refused_connection(line);
   [[maybe_unused]] const ssize_t sent =
       ::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  const Instant now = clock_.now();
-  if (refusal_logged_at_ && now - *refusal_logged_at_ < kRefusalLogInterval) return;
-  refusal_logged_at_ = now;
-  const std::uint64_t refused = refused_ - refused_logged_;
+  const std::optional<std::uint64_t> refused = refused_.note(clock_.now());
+  if (!refused) return;
   log_(LogLevel::kWarning, "connections_refused",
-       fmt::format("max-connections: {} are open, {} more refused", connections_.size(), refused),
-       {{"open", connections_.size()}, {"refused", refused}});
-  refused_logged_ = refused_;
+       fmt::format("max-connections: {} are open, {} more refused", connections_.size(), *refused),
+       {{"open", connections_.size()}, {"refused", *refused}});
+}
+
+/// The time that a client had to log in is over.
+void Server::Impl::on_late_login(Connection& connection) {
+  // If it has quit, or the server is ending, it is closed when it has its answers.
+  if (!connection.lacks_login() || phase_ != Phase::kServing) return;
+  logins_.note_late(connection.peer());
+  close(connection.id());
 }
 
 void Server::Impl::on_reply(std::size_t partition, broker::Ticket ticket, broker::Reply reply) {

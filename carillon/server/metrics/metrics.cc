@@ -52,6 +52,10 @@ constexpr MetricTraits kCatalogue[] = {
     {"carillon_connections", kGauge, "protocol", "Open connections: beanstalk, http"},
     {"carillon_connections_refused_total", kCounter, "",
      "Connections of beanstalk's clients refused since there were too many"},
+    {"carillon_logins_failed_total", kCounter, "protocol",
+     "Tokens shown that nobody knows: beanstalk, http"},
+    {"carillon_login_timeouts_total", kCounter, "",
+     "Beanstalk's clients closed since they did not log in within login-timeout"},
     {"carillon_http_requests_total", kCounter, "", "HTTP requests received"},
     {"carillon_http_waiting_reserves", kGauge, "", "HTTP reserves that wait for a job"},
     {"carillon_tube_jobs", kGauge, "tube,state", "Jobs of a tube by state"},
@@ -305,6 +309,9 @@ std::string to_text(const MetricsSample& sample) {
   out.set("carillon_connections", sample.connections, {{"protocol", "beanstalk"}});
   out.set("carillon_connections", sample.http_connections, {{"protocol", "http"}});
   out.set("carillon_connections_refused_total", sample.refused_connections);
+  out.set("carillon_logins_failed_total", sample.failed_logins, {{"protocol", "beanstalk"}});
+  out.set("carillon_logins_failed_total", sample.http_failed_logins, {{"protocol", "http"}});
+  out.set("carillon_login_timeouts_total", sample.late_logins);
   out.set("carillon_http_requests_total", sample.http_requests);
   out.set("carillon_http_waiting_reserves", sample.http_waiting);
   set_tubes(out, sample);

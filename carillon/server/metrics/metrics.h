@@ -53,6 +53,9 @@ struct MetricsSample {
   std::uint64_t connections = 0;
   std::uint64_t http_connections = 0;
   std::uint64_t refused_connections = 0;
+  std::uint64_t failed_logins = 0;
+  std::uint64_t late_logins = 0;
+  std::uint64_t http_failed_logins = 0;
   std::uint64_t http_requests = 0;
   std::uint64_t http_waiting = 0;
 

@@ -31,7 +31,7 @@ OTHERS = {
     "https-listen": '"127.0.0.1:4"', "data": '"elsewhere"', "memory": "true", "partitions": "2",
     "max-job-size": "1000", "tubes-in-turn": "true", "horizon": '"7m"', "body-budget": '"1MiB"',
     "max-jobs-in-memory": "1000", "max-tubes": "1000", "max-connections": "100",
-    "http-tokens": '"TOKENS"', "login-tokens": '"TOKENS"',
+    "http-tokens": '"TOKENS"', "login-tokens": '"TOKENS"', "login-timeout": '"9s"',
     "http-insecure": "true", "http-allowed-host": '"jobs.example"',
     "tls-cert": '"nowhere"', "tls-key": '"nowhere"', "tls-client-ca": '"nowhere"',
     "http-max-connections": "50", "http-max-requests": "9", "http-max-header": '"2KiB"',

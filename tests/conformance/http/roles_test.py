@@ -10,13 +10,14 @@ import hashlib
 import json
 import os
 import re
+import socket
 import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from client import Server
+from client import HOST, Server
 
 BINARY = None
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -135,6 +136,55 @@ class RolesTest(unittest.TestCase):
             pass
         lines = [streams["admin"].readline() for _ in range(20)]
         self.assertTrue(all(lines), "that of another token goes on")
+
+    @staticmethod
+    def connect_beanstalk(server):
+        return socket.create_connection((HOST, server.beanstalk_port), LIMIT_S)
+
+    def ask_beanstalk(self, *lines):
+        """What the other protocol answers until the server closes, or to a quit."""
+        with self.connect_beanstalk(self.server) as connection:
+            connection.sendall(b"".join(line + b"\r\n" for line in lines))
+            return b"".join(iter(lambda: connection.recv(4096), b""))
+
+    def test_wrong_tokens_are_counted_and_logged_with_where_they_came_from(self):
+        for _ in range(3):
+            self.assertEqual(self.server.get("/api/v1/tubes", headers=bearer("guessed-1")).status,
+                             401)
+        # Who shows none is not guessing, and who may not do something is known.
+        self.assertEqual(self.server.get("/api/v1/tubes").status, 401)
+        self.assertEqual(self.server.post("/api/v1/tubes/t/jobs", {"body": "x"},
+                                          headers=bearer("consume")).status, 403)
+        self.assertEqual(self.ask_beanstalk(b"login guessed-2", b"use login;guessed-2", b"quit"),
+                         b"LOGIN_FAILED\r\nBAD_FORMAT\r\n")
+        metrics = self.server.get("/metrics", headers=bearer("admin")).raw.decode()
+        self.assertIn('\ncarillon_logins_failed_total{protocol="http"} 3\n', metrics)
+        self.assertIn('\ncarillon_logins_failed_total{protocol="beanstalk"} 2\n', metrics)
+        self.assertIn("\ncarillon_login_timeouts_total 0\n", metrics)
+        log = self.server.log()
+        self.assertRegex(log, r"tokens that nobody knows \(http\): 1, the last from 127\.0\.0\.1:\d")
+        self.assertEqual(log.count("that nobody knows"), 2, "a line for each protocol")
+        self.assertNotIn("guessed", log)
+
+    def test_who_does_not_log_in_is_closed_and_who_has_is_not(self):
+        server = Server(BINARY, "--login-tokens", self.path, "--login-timeout", "300ms")
+        self.addCleanup(server.stop)
+        with self.connect_beanstalk(server) as known:
+            known.sendall(b"login consume\r\n")
+            self.assertEqual(known.recv(100), b"LOGGED_IN consume\r\n")
+            idle = [self.connect_beanstalk(server) for _ in range(20)]
+            for connection in idle:
+                # Whatever it sends meanwhile, as long as that is no login.
+                connection.sendall(b"use default\r\n")
+            for connection in idle:
+                with connection:
+                    self.assertEqual(b"".join(iter(lambda c=connection: c.recv(100), b"")),
+                                     b"UNKNOWN_COMMAND\r\n")
+            known.sendall(b"use default\r\n")
+            self.assertEqual(known.recv(100), b"USING default\r\n")
+        self.assertIn(b"\ncarillon_login_timeouts_total 20\n", server.get("/metrics").raw)
+        self.assertRegex(server.log(),
+                         r"login-timeout: clients that did not log in: \d+, the last from 127\.")
 
     def wait_for_reserve(self, token):
         """Returns (thread, answers) of a reserve that waits."""
