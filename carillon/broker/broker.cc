@@ -144,6 +144,13 @@ void Broker::State::reply(const Ticket& ticket, Answer answer, CommitSeq needs) 
   effects_.reply(ticket, std::move(reply), needs);
 }
 
+void Broker::State::refuse(const Ticket& ticket, Refusal why) {
+  Reply reply;
+  reply.answer = why.answer;
+  reply.shortage = why.shortage;
+  effects_.reply(ticket, std::move(reply), 0);
+}
+
 void Broker::State::reply_count(const Ticket& ticket, Answer answer, std::uint64_t count,
                                 CommitSeq needs) {
   Reply reply;
@@ -228,7 +235,7 @@ void Broker::State::dispatch(Command& command, Session& s) {
 /// Executes what needs no store, during a recovery.
 void Broker::State::refuse(const Command& command, Session& s) {
   switch (command.verb) {
-    case Verb::kPut: return reply(command.ticket, Answer::kOutOfMemory, 0);
+    case Verb::kPut: return refuse(command.ticket, Shortage::kStore);
     case Verb::kReserve: return reserve(command, s);
     case Verb::kUse: return use(command, s);
     case Verb::kWatch: return watch(command, s);

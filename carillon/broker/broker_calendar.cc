@@ -87,7 +87,7 @@ void Broker::State::follow_calendar() {
   for (const std::uint32_t index : dated) {
     Job& job = jobs_[index];
     if (job.state != JobState::kDelayed) continue;
-    const std::int64_t due_at_ms = *extras_.of(job)->due_at_ms;
+    const std::int64_t due_at_ms = *extras_.of(job)->date();
     leave(job);
     if (date_has_come(due_at_ms)) {
       job.stored_waits = false;

@@ -98,7 +98,7 @@ void Broker::State::check_extras() const {
     const JobExtras& own = *extras_.of(job);
     CARILLON_CHECK(!own.empty(), "job ", job.id, " has extras with nothing in them");
     ++extras;
-    if (own.due_at_ms) {
+    if (own.date()) {
       ++dates;
       CARILLON_CHECK(extras_.by_calendar().contains(job.index), "job ", job.id);
     }

@@ -34,7 +34,7 @@ void Broker::State::put(Command& command, Session& s) {
   // A look at the tube costs, and insert() looks at it anyway.
   if (options_.max_jobs_in_memory > 0 || tubes_.size() >= options_.max_tubes) {
     const auto refused = refusal(command, find_tube(command.tube));
-    if (refused) return reply(command.ticket, *refused, 0);
+    if (refused) return refuse(command.ticket, *refused);
   }
   insert(command, 0);
 }
@@ -42,23 +42,24 @@ void Broker::State::put(Command& command, Session& s) {
 /// Whether the job of a put is due beyond the horizon.
 bool Broker::State::is_put_far(const Command& command) const {
   if (!options_.store_keeps_far_jobs) return false;
-  if (command.extras && command.extras->due_at_ms) {
-    return due_on_timeline(*command.extras->due_at_ms) - now_ms_ > horizon_ms_;
+  if (const auto date = date_of(command.extras)) {
+    return due_on_timeline(*date) - now_ms_ > horizon_ms_;
   }
   return command.delay > Span::zero() && due_after(command.delay) - now_ms_ > horizon_ms_;
 }
 
 /// Why a put into `tube` (null: it does not exist yet) cannot be done, if so.
-std::optional<Answer> Broker::State::refusal(const Command& command, const Tube* tube) const {
+std::optional<Broker::State::Refusal> Broker::State::refusal(const Command& command,
+                                                             const Tube* tube) const {
   if (options_.max_jobs_in_memory > 0 && jobs_.size() >= options_.max_jobs_in_memory &&
       !is_put_far(command)) {
-    return Answer::kOutOfMemory;
+    return Refusal{Answer::kOutOfMemory, Shortage::kJobs};
   }
   if (tube == nullptr) {
-    if (tubes_.size() >= options_.max_tubes) return Answer::kOutOfMemory;
+    if (tubes_.size() >= options_.max_tubes) return Refusal{Answer::kOutOfMemory, Shortage::kTubes};
   } else if (tube->settings && tube->settings->max_jobs > 0 &&
              tube->job_count() >= tube->settings->max_jobs) {
-    return Answer::kTubeFull;
+    return Refusal{Answer::kTubeFull, Shortage::kNone};
   }
   return std::nullopt;
 }
@@ -68,7 +69,7 @@ void Broker::State::insert(Command& command, std::uint64_t replaced) {
   Tube* tube = find_or_make_tube(command.tube);
   if (tube->settings && replaced == 0) {
     const auto refused = refusal(command, tube);
-    if (refused) return reply(command.ticket, *refused, 0);
+    if (refused) return refuse(command.ticket, *refused);
   }
   Reply answer;
   answer.answer = Answer::kInserted;
@@ -80,9 +81,9 @@ void Broker::State::insert(Command& command, std::uint64_t replaced) {
 JobId Broker::State::insert_job(Command& command, Tube& tube) {
   bool delayed = command.delay > Span::zero();
   std::int64_t due_ms = 0;
-  if (command.extras && command.extras->due_at_ms) {
-    due_ms = due_on_timeline(*command.extras->due_at_ms);
-    delayed = !date_has_come(*command.extras->due_at_ms);
+  if (const auto date = date_of(command.extras)) {
+    due_ms = due_on_timeline(*date);
+    delayed = !date_has_come(*date);
     command.delay = saturating_span<std::chrono::milliseconds>(
         delayed ? std::max<std::int64_t>(1, due_ms - now_ms_) : 0);
   } else if (delayed) {
@@ -181,9 +182,7 @@ void Broker::State::release(const Command& command, Session& s) {
   const Span delay = command.use_backoff ? backoff_of(*job) : std::max(Span::zero(), command.delay);
   job->delay_ms.set(whole_ms(delay));
   if (job->has_extras && used_up(*job)) {
-    ++history.buries;
-    enter_buried(*job);
-    write_update(*job, next_bury_order_++);
+    bury_used_up(*job);
     return reply(command.ticket, Answer::kBuried, needs_all());
   }
   if (delay > Span::zero()) {

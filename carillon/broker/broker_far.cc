@@ -61,7 +61,7 @@ void Broker::State::put_far(Tube& tube, JobRecord&& record, Body&& body) {
 
 /// Pre: `record` is of a far job, and has extras.
 void Broker::State::note_far_extras(Tube& tube, const JobRecord& record) {
-  if (record.extras->due_at_ms) {
+  if (record.extras->date()) {
     FarJobs& far = *tube.far;
     const std::int64_t ahead_ms = floor_ms(WallTime(calendar_ahead_));
     far.calendar_ms = std::min(far.calendar_ms.value_or(ahead_ms), ahead_ms);
@@ -141,9 +141,9 @@ void Broker::State::enter_settled(Job& job, JobRecord& stored) {
   job.updated = true;
   job.changed_seq = static_cast<std::uint32_t>(filling_->seq);
   bool due = stored.due_ms <= now_ms_;
-  if (stored.extras && stored.extras->due_at_ms) {
-    due = date_has_come(*stored.extras->due_at_ms);
-    stored.due_ms = due_on_timeline(*stored.extras->due_at_ms);
+  if (const auto date = date_of(stored.extras)) {
+    due = date_has_come(*date);
+    stored.due_ms = due_on_timeline(*date);
   }
   if (!due) {
     enter_delayed(job, stored.due_ms);

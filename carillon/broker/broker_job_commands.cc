@@ -13,8 +13,9 @@ namespace carillon::broker {
 
 namespace {
 
-/// The same but for the date.
+/// The same but for the date. An instance keeps its period instead.
 SharedExtras with_date(const SharedExtras& extras, std::optional<std::int64_t> due_at_ms) {
+  if (extras && !extras->schedule.empty()) return extras;
   if ((extras ? extras->due_at_ms : std::nullopt) == due_at_ms) return extras;
   auto changed = extras ? std::make_shared<JobExtras>(*extras) : std::make_shared<JobExtras>();
   changed->due_at_ms = due_at_ms;

@@ -138,7 +138,7 @@ void Broker::State::set_extras(Job& job, SharedExtras extras) {
 /// The job waits for a span of time from now on, whatever the calendar says.
 void Broker::State::forget_date(Job& job) {
   const JobExtras* extras = extras_.of(job);
-  if (extras == nullptr || !extras->due_at_ms) return;
+  if (!date_of(extras)) return;
   auto without = std::make_shared<JobExtras>(*extras);
   without->due_at_ms.reset();
   extras_.set(job, std::move(without));
@@ -149,6 +149,14 @@ bool Broker::State::used_up(const Job& job) const {
   const JobExtras* extras = extras_.of(job);
   return extras != nullptr && extras->max_attempts > 0 &&
          jobs_.history(job).reserves >= extras->max_attempts;
+}
+
+/// Pre: it has left its state.
+void Broker::State::bury_used_up(Job& job) {
+  ++jobs_.mutable_history(job).buries;
+  enter_buried(job);
+  write_update(job, next_bury_order_++);
+  effects_.on_used_up(job.id, tubes_[job.tube].name, jobs_.history(job).reserves);
 }
 
 /// How long the job waits after an attempt that failed.
@@ -176,9 +184,7 @@ void Broker::State::end_attempt(Job& job) {
   }
   leave(job);
   if (used_up(job)) {
-    ++jobs_.mutable_history(job).buries;
-    enter_buried(job);
-    return write_update(job, next_bury_order_++);
+    return bury_used_up(job);
   }
   if (const Span delay = backoff_of(job); delay > Span::zero()) {
     forget_date(job);

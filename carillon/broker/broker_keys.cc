@@ -73,7 +73,7 @@ void Broker::State::put_with_key(Command& command, Session& s) {
     if (Job* job = near_by_key(*tube, key)) return put_on_near(command, *job);
     if (must_look_up(*tube, key)) return look_up(*tube, key, std::move(command), s);
   }
-  if (const auto refused = refusal(command, tube)) return reply(command.ticket, *refused, 0);
+  if (const auto refused = refusal(command, tube)) return refuse(command.ticket, *refused);
   insert(command, 0);
 }
 
@@ -102,7 +102,7 @@ void Broker::State::put_on_far(Command& command, Tube& tube, const FarPlace& pla
   }
   // The tube has one job more and one less; memory perhaps only one more.
   const auto refused = refusal(command, &tube);
-  if (refused && *refused != Answer::kTubeFull) return reply(command.ticket, *refused, 0);
+  if (refused && refused->answer != Answer::kTubeFull) return refuse(command.ticket, *refused);
   JobRecord gone;
   gone.id = place.id;
   gone.due_ms = place.due_ms;
@@ -161,7 +161,7 @@ void Broker::State::on_key_found(TubeNumber number, std::string_view key,
       } else if (far) {
         put_on_far(command, tube, *found);
       } else if (const auto refused = refusal(command, &tube)) {
-        reply(command.ticket, *refused, 0);
+        refuse(command.ticket, *refused);
       } else {
         insert(command, 0);
       }

@@ -278,13 +278,17 @@ TEST(BrokerPutReserve, LimitsAreAnsweredAndChangeNothing) {
   const SessionId s = world.connect();
   const JobId a = world.put_id(s, "a");
   world.put_id(s, "b");
-  EXPECT_EQ(world.put(s, "default", "c")->answer, Answer::kOutOfMemory);
-  EXPECT_EQ(world.put(s, "t", "c")->answer, Answer::kOutOfMemory);
+  const auto shortage = [](const std::optional<Reply>& reply) {
+    EXPECT_EQ(reply->answer, Answer::kOutOfMemory);
+    return reply->shortage;
+  };
+  EXPECT_EQ(shortage(world.put(s, "default", "c")), Shortage::kJobs);
+  EXPECT_EQ(shortage(world.put(s, "t", "c")), Shortage::kJobs);
   world.del(s, a);
   EXPECT_EQ(world.put(s, "t", "c")->answer, Answer::kInserted);
-  EXPECT_EQ(world.watch(s, "u")->answer, Answer::kOutOfMemory);
-  EXPECT_EQ(world.use(s, "u")->answer, Answer::kOutOfMemory);
-  EXPECT_EQ(world.put(s, "u", "c")->answer, Answer::kOutOfMemory);
+  EXPECT_EQ(shortage(world.watch(s, "u")), Shortage::kTubes);
+  EXPECT_EQ(shortage(world.use(s, "u")), Shortage::kTubes);
+  EXPECT_EQ(shortage(world.put(s, "u", "c")), Shortage::kJobs);
   EXPECT_THAT(world.tubes(), ::testing::ElementsAre("default", "t"));
 }
 

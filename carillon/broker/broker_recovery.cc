@@ -197,7 +197,7 @@ void Broker::State::restore_job(StoredJob stored) {
   switch (record.state) {
     case JobState::kReady: enter_ready(job); return;
     case JobState::kDelayed:
-      if (record.extras && record.extras->due_at_ms) {
+      if (date_of(record.extras)) {
         // finish_recovery() knows the calendar.
         enter_delayed(job, record.due_ms);
       } else if (record.due_ms > static_cast<std::int64_t>(wheel_.now())) {

@@ -174,8 +174,7 @@ void Broker::State::show_in_lists(const Job& job) {
   if ((list_runs_.empty() && scans_.empty()) || job.state != JobState::kDelayed) return;
   const DueKey key = internal::due_key(job);
   const JobExtras* extras = extras_.of(job);
-  const std::int64_t due_at_ms =
-      extras && extras->due_at_ms ? *extras->due_at_ms : on_calendar(key.due_ms);
+  const std::int64_t due_at_ms = date_of(extras).value_or(on_calendar(key.due_ms));
   const auto is_for = [&](const ListRun& run) {
     return run.list.state == JobState::kDelayed &&
            (run.tube == 0 || run.tube == tubes_[job.tube].number) &&
@@ -270,8 +269,7 @@ void Broker::State::visit_far(Scan& scan, const StoredJob& stored, Tube& tube) {
   }
   const DueKey key{record.due_ms, record.id};
   if (key < after(scan.list.after) || !scan.wants(key)) return;
-  const bool dated = record.extras && record.extras->due_at_ms;
-  const std::int64_t due_at_ms = dated ? *record.extras->due_at_ms : on_calendar(record.due_ms);
+  const std::int64_t due_at_ms = date_of(record.extras).value_or(on_calendar(record.due_ms));
   if (fits(scan.list, record.extras.get(), due_at_ms)) scan.add({key, kNil, record});
 }
 
@@ -328,7 +326,7 @@ void Broker::State::visit(Scan& scan, Job& job) {
   const JobExtras* extras = extras_.of(job);
   std::int64_t due_at_ms = 0;
   if (delayed) {
-    due_at_ms = extras && extras->due_at_ms ? *extras->due_at_ms : on_calendar(key.due_ms);
+    due_at_ms = date_of(extras).value_or(on_calendar(key.due_ms));
   }
   if (!fits(scan.list, extras, due_at_ms)) return;
   if (scan.next_index > 0) return scan.run.collect(key, job.index);

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "carillon/broker/testing/commands.h"
 #include "carillon/broker/testing/schedules.h"
 
 namespace carillon::broker::testing {
@@ -100,6 +101,43 @@ TEST_F(BrokerSchedule, TheInstanceIsWhatTheSettingsSay) {
   extras.schedule = "report";
   extras.due_at_ms = kBegin + 2 * kMinute;
   EXPECT_EQ(*job.extras, extras);
+}
+
+TEST_F(BrokerSchedule, AnInstanceKeepsItsPeriodWhateverHappensToIt) {
+  set(every(kMinute));
+  world.pass(seconds(20));
+  world.run(s, on_schedule(Verb::kDeleteSchedule, "s"));
+  const JobId id = instances.look(world.store().durable()).at(0).id;
+  const auto expect = [&](JobState state, Span waits) {
+    const JobView view = get(world, s, id);
+    EXPECT_EQ(view.stats.state, state);
+    EXPECT_EQ(view.extras->due_at_ms, kBegin + 2 * kMinute);
+    EXPECT_EQ(view.extras->schedule, "s");
+    if (state != JobState::kDelayed) return;
+    EXPECT_EQ(view.stats.time_left_ms, waits / milliseconds(1));
+    EXPECT_EQ(view.due_at_ms, world.calendar_ms() + waits / milliseconds(1));
+  };
+  expect(JobState::kReady, {});
+  world.by_id(s, Verb::kReserveJob, id);
+  world.release(s, id, 0, minutes(1));
+  expect(JobState::kDelayed, minutes(1));
+  // It waits for that span of time, not for its period, which has come: whatever the calendar does.
+  world.step_calendar(-hours(1));
+  expect(JobState::kDelayed, minutes(1));
+  world.step_calendar(hours(1));
+  world.restart();
+  s = world.connect();
+  expect(JobState::kDelayed, minutes(1));
+  world.pass(seconds(59));
+  expect(JobState::kDelayed, seconds(1));
+  world.pass(seconds(1));
+  expect(JobState::kReady, {});
+  world.run(s, change_delay(id, hours(1)));
+  expect(JobState::kDelayed, hours(1));
+  world.run(s, change_date(id, world.calendar_ms() + 5'000));
+  expect(JobState::kDelayed, seconds(5));
+  world.by_id(s, Verb::kKickJob, id);
+  expect(JobState::kReady, {});
 }
 
 TEST_F(BrokerSchedule, WakesAWorkerThatWaits) {
@@ -205,10 +243,12 @@ TEST_F(BrokerSchedule, LimitsOfCountAndBytesAreErrors) {
   };
   EXPECT_EQ(set_here(every(kMinute, "a")), Answer::kScheduleSet);
   EXPECT_EQ(set_here(every(kMinute, "b")), Answer::kScheduleSet);
-  EXPECT_EQ(set_here(every(kMinute, "c")), Answer::kOutOfMemory);
+  EXPECT_EQ(small.run(session, on_schedule(Verb::kSetSchedule, every(kMinute, "c")))->shortage,
+            Shortage::kSchedules);
   ScheduleSettings large = every(kMinute, "b");
   large.body = Body(std::string(50, 'x'));
-  EXPECT_EQ(set_here(large), Answer::kOutOfMemory);
+  EXPECT_EQ(small.run(session, on_schedule(Verb::kSetSchedule, large))->shortage,
+            Shortage::kScheduleBytes);
   small.run(session, on_schedule(Verb::kDeleteSchedule, "a"));
   EXPECT_EQ(set_here(large), Answer::kOutOfMemory);
   large.body = Body("x");

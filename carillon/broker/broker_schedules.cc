@@ -65,9 +65,11 @@ void Broker::State::set_schedule(const Command& command) {
   }
   const std::size_t bytes = bytes_of(settings);
   const std::size_t others = schedule_bytes_ - (known != nullptr ? known->bytes : 0);
-  if ((known == nullptr && schedules_.size() >= options_.max_schedules) ||
-      others + bytes > options_.max_schedule_bytes) {
-    return reply(command.ticket, Answer::kOutOfMemory, 0);
+  if (known == nullptr && schedules_.size() >= options_.max_schedules) {
+    return refuse(command.ticket, Shortage::kSchedules);
+  }
+  if (others + bytes > options_.max_schedule_bytes) {
+    return refuse(command.ticket, Shortage::kScheduleBytes);
   }
   // Set again as it was, it stays as far as it is: nothing is put twice, or put off.
   ScheduleProgress progress;
@@ -140,8 +142,8 @@ void Broker::State::run_schedule(const Command& command) {
     return reply_id(command.ticket, Answer::kConflict, schedule->record.progress.last_job,
                     needs_all());
   }
-  if (!put_instance(*schedule, floor_ms(calendar()))) {
-    return reply(command.ticket, Answer::kOutOfMemory, 0);
+  if (const auto refused = put_instance(*schedule, floor_ms(calendar()))) {
+    return refuse(command.ticket, *refused);
   }
   write_schedule(*schedule, Mutation::Kind::kScheduleProgress);
   reply_id(command.ticket, Answer::kInserted, schedule->record.progress.last_job, needs_all());
@@ -155,8 +157,9 @@ bool Broker::State::last_lives(const Schedule& schedule) {
   return job != nullptr && job->state != JobState::kBuried;
 }
 
-/// False: a limit is reached. The progress is not written.
-bool Broker::State::put_instance(Schedule& schedule, std::int64_t period_ms) {
+/// Returns why it cannot, if so. The progress is not written.
+std::optional<Broker::State::Refusal> Broker::State::put_instance(Schedule& schedule,
+                                                                  std::int64_t period_ms) {
   const ScheduleSettings& settings = schedule.record.settings;
   auto extras = settings.extras ? std::make_shared<JobExtras>(*settings.extras)
                                 : std::make_shared<JobExtras>();
@@ -169,12 +172,15 @@ bool Broker::State::put_instance(Schedule& schedule, std::int64_t period_ms) {
   put.ttr = saturating_span<std::chrono::milliseconds>(settings.ttr_ms);
   put.body = settings.body;
   put.extras = std::move(extras);
-  if (refusal(put, find_tube(put.tube)) || !effects_.accepts_puts()) return false;
+  if (const auto refused = refusal(put, find_tube(put.tube))) return refused;
+  if (const Shortage shortage = effects_.shortage_for_puts(); shortage != Shortage::kNone) {
+    return Refusal{Answer::kOutOfMemory, shortage};
+  }
   ScheduleProgress& progress = schedule.record.progress;
   progress.last_job = insert_job(put, *find_or_make_tube(put.tube));
   progress.last_ms = period_ms;
   ++progress.runs;
-  return true;
+  return std::nullopt;
 }
 
 /// The schedule's hook has expired: puts what is to be put.
@@ -185,7 +191,7 @@ void Broker::State::attend(Schedule& schedule) {
   const std::int64_t now_ms = floor_ms(calendar()) - schedule.offset_ms;
   // (The calendar may have been set back since it was queued.)
   if (progress.queued_ms && *progress.queued_ms <= now_ms && !last_lives(schedule)) {
-    refused = !put_instance(schedule, *progress.queued_ms);
+    refused = put_instance(schedule, *progress.queued_ms).has_value();
     if (!refused) progress.queued_ms.reset();
   }
   if (!refused && progress.due_ms && *progress.due_ms <= now_ms) {
@@ -241,7 +247,7 @@ bool Broker::State::meet(Schedule& schedule, std::int64_t period_ms) {
   ScheduleProgress& progress = schedule.record.progress;
   const Overlap overlap = schedule.record.settings.overlap;
   if (overlap == Overlap::kAllow || !last_lives(schedule)) {
-    return put_instance(schedule, period_ms);
+    return !put_instance(schedule, period_ms);
   }
   if (overlap == Overlap::kQueue && !progress.queued_ms) {
     progress.queued_ms = period_ms;

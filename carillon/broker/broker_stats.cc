@@ -66,8 +66,8 @@ JobStats Broker::State::far_job_stats(const JobRecord& record, const Tube& tube)
   stats.delay_ms = record.delay_ms;
   stats.ttr_ms = record.ttr_ms;
   // Where the calendar stands now, not where it stood when the job was put.
-  const bool dated = record.extras && record.extras->due_at_ms;
-  const std::int64_t due_ms = dated ? due_on_timeline(*record.extras->due_at_ms) : record.due_ms;
+  const auto date = date_of(record.extras);
+  const std::int64_t due_ms = date ? due_on_timeline(*date) : record.due_ms;
   stats.time_left_ms = std::max<std::int64_t>(0, due_ms - now_ms_);
   stats.history = record.history;
   return stats;
@@ -81,8 +81,7 @@ JobView Broker::State::job_view(const Job& job) const {
   info.attempt = info.stats.history.reserves;
   info.created_at_ms = on_calendar(job.created_ms.get());
   if (job.state == JobState::kDelayed) {
-    const bool dated = info.extras && info.extras->due_at_ms;
-    info.due_at_ms = dated ? *info.extras->due_at_ms : on_calendar(job.deadline_ms());
+    info.due_at_ms = date_of(info.extras).value_or(on_calendar(job.deadline_ms()));
   }
   if (job.state == JobState::kReserved) info.reserved_until_ms = on_calendar(job.deadline_ms());
   return info;
@@ -95,8 +94,7 @@ JobView Broker::State::far_job_view(const JobRecord& record, const Tube& tube) c
   info.body_size = record.body_size;
   info.attempt = record.history.reserves;
   info.created_at_ms = on_calendar(record.created_ms);
-  const bool dated = record.extras && record.extras->due_at_ms;
-  info.due_at_ms = dated ? *record.extras->due_at_ms : on_calendar(record.due_ms);
+  info.due_at_ms = date_of(record.extras).value_or(on_calendar(record.due_ms));
   return info;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "carillon/base/check.h"
 #include "carillon/broker/internal/state.h"
@@ -69,10 +70,10 @@ void Broker::State::on_due(Job& job) {
   const std::int64_t due_ms = job.deadline_ms();
   CARILLON_CHECK(due_ms <= now_ms_, "job ", job.id, " due at ", due_ms, " came at ", now_ms_);
   if (job.has_extras) {
-    const JobExtras& extras = *extras_.of(job);
-    if (extras.due_at_ms && !date_has_come(*extras.due_at_ms)) {
+    const std::optional<std::int64_t> date = extras_.of(job)->date();
+    if (date && !date_has_come(*date)) {
       // The calendar has been set back.
-      wheel_.schedule(job, tick(due_on_timeline(*extras.due_at_ms)));
+      wheel_.schedule(job, tick(due_on_timeline(*date)));
       tubes_[job.tube].front.note(jobs_, job);
       show_in_lists(job);
       return;

@@ -105,7 +105,7 @@ void Broker::State::use(const Command& command, Session& s) {
   // An empty name: the session uses a tube of another partition.
   Tube* tube = command.tube.empty() ? nullptr : find_or_make_tube(command.tube);
   if (tube == nullptr && !command.tube.empty()) {
-    return reply(command.ticket, Answer::kOutOfMemory, 0);
+    return refuse(command.ticket, Shortage::kTubes);
   }
   if (tube == nullptr || tube->index != s.used) {
     if (tube != nullptr) ++tube->using_count;
@@ -125,7 +125,7 @@ void Broker::State::stop_using(Session& s) {
 
 void Broker::State::watch(const Command& command, Session& s) {
   Tube* tube = find_or_make_tube(command.tube);
-  if (tube == nullptr) return reply(command.ticket, Answer::kOutOfMemory, 0);
+  if (tube == nullptr) return refuse(command.ticket, Shortage::kTubes);
   const bool watched = std::any_of(s.watches.begin(), s.watches.end(), [&](std::uint32_t w) {
     return watches_[w].tube == tube->index;
   });
@@ -177,7 +177,7 @@ void Broker::State::pause_tube(const Command& command) {
 
 void Broker::State::set_tube(const Command& command) {
   Tube* tube = find_or_make_tube(command.tube);
-  if (tube == nullptr) return reply(command.ticket, Answer::kOutOfMemory, 0);
+  if (tube == nullptr) return refuse(command.ticket, Shortage::kTubes);
   const bool any = command.options && !command.options->settings.empty();
   tube->settings = any ? std::make_unique<TubeSettings>(command.options->settings) : nullptr;
   write_tube(*tube);

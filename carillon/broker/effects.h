@@ -41,9 +41,15 @@ class Effects {
   /// most one a key of a tube is in flight.
   virtual void find_key(TubeNumber tube, const std::string& key) = 0;
 
-  /// Whether a batch with a put in it would be taken now (Store::accepts_puts): asked before a
-  /// schedule puts an instance.
-  [[nodiscard]] virtual bool accepts_puts() { return true; }
+  /// Why a batch with a put in it would not be taken now (Store::accepts_puts); kNone: it would.
+  /// Asked before a schedule puts an instance.
+  [[nodiscard]] virtual Shortage shortage_for_puts() { return Shortage::kNone; }
+
+  /// A job that has used up its attempts is buried, which nobody asked for. `tube` is its tube's
+  /// name, for the time of the call.
+  virtual void on_used_up(JobId id, const std::string& tube, std::uint32_t attempts) {
+    static_cast<void>(id), static_cast<void>(tube), static_cast<void>(attempts);
+  }
 };
 
 }  // namespace carillon::broker

@@ -28,10 +28,17 @@ struct JobExtras {
   std::int64_t backoff_base_ms = 0;
   std::int64_t backoff_cap_ms = 0;
   bool backoff_jitter = false;
-  /// Not before the calendar (Unix time in ms) reads this, however that is set.
+  /// Not before the calendar (Unix time in ms) reads this, however that is set. Of an instance of
+  /// a schedule: its period, which had come when it was put; see date().
   std::optional<std::int64_t> due_at_ms;
   /// The recurring schedule that the job came from. Empty: none.
   std::string schedule;
+
+  /// The date that the job waits for, while it is delayed. An instance waits for none: if it is
+  /// delayed, that is by a release or a change, and it keeps its period whatever happens to it.
+  [[nodiscard]] std::optional<std::int64_t> date() const {
+    return schedule.empty() ? due_at_ms : std::nullopt;
+  }
 
   bool operator==(const JobExtras&) const = default;
   /// Whether there is nothing in it.
@@ -46,6 +53,14 @@ using SharedExtras = std::shared_ptr<const JobExtras>;
   if (a == b) return true;
   if (!a || !b) return (a ? a : b)->empty();
   return *a == *b;
+}
+
+/// The date that the job waits for, or nothing.
+[[nodiscard]] inline std::optional<std::int64_t> date_of(const JobExtras* extras) {
+  return extras != nullptr ? extras->date() : std::nullopt;
+}
+[[nodiscard]] inline std::optional<std::int64_t> date_of(const SharedExtras& extras) {
+  return date_of(extras.get());
 }
 
 /// The key, or "".

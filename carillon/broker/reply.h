@@ -51,6 +51,18 @@ enum class Answer : std::uint8_t {
   kInternalError,  ///< It could not be made durable; nothing was changed that was acknowledged.
 };
 
+/// What there is too little of, of kOutOfMemory.
+enum class Shortage : std::uint8_t {
+  kNone,
+  kJobs,           ///< BrokerOptions::max_jobs_in_memory
+  kTubes,          ///< BrokerOptions::max_tubes
+  kSchedules,      ///< BrokerOptions::max_schedules
+  kScheduleBytes,  ///< BrokerOptions::max_schedule_bytes
+  kSpace,          ///< Of the store.
+  kStore,          ///< It failed, and is being recovered.
+  kHeld,           ///< None: schedules are held.
+};
+
 struct JobStats {
   JobId id = 0;
   std::string tube;
@@ -154,6 +166,7 @@ using Detail = std::variant<JobStats, TubeStats, PartitionStats, TubeNames, JobV
 
 struct Reply {
   Answer answer = Answer::kNotFound;
+  Shortage shortage = Shortage::kNone;
   JobId id = 0;
   std::uint64_t count = 0;
   Body body;

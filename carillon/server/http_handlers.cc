@@ -71,12 +71,39 @@ HttpHandler handler_of(Operation operation) noexcept {
   return kHandlers[static_cast<std::size_t>(operation)].handler;
 }
 
+namespace {
+
+/// What there is too little of, and the option that says how much there may be.
+Problem no_room(broker::Shortage shortage) {
+  using broker::Shortage;
+  const auto reached = [](std::string_view what, std::string_view limit) {
+    return Problem{ProblemKind::kNoRoom, std::string(what), {}, std::string(limit)};
+  };
+  switch (shortage) {
+    case Shortage::kJobs:
+      return reached("there are too many jobs in memory, of those due within the horizon",
+                     "max-jobs-in-memory");
+    case Shortage::kTubes: return reached("there are too many tubes", "max-tubes");
+    case Shortage::kSchedules: return reached("there are too many schedules", "10000 a partition");
+    case Shortage::kScheduleBytes:
+      return reached("the bodies of all schedules are too large", "64 MiB a partition");
+    case Shortage::kSpace:
+      return reached("the disk of the data folder has too little free", "min-free-space");
+    case Shortage::kHeld:
+      return Problem{ProblemKind::kNoRoom, "schedules put nothing: hold is set, or it is drained"};
+    case Shortage::kStore:
+    case Shortage::kNone: break;
+  }
+  return Problem{ProblemKind::kNoRoom,
+                 "the store could not write it; it is being recovered, and the log says why"};
+}
+
+}  // namespace
+
 std::optional<Problem> failure_of(const broker::Reply& reply) {
   switch (reply.answer) {
     case broker::Answer::kOutOfMemory: {
-      Problem problem{ProblemKind::kNoRoom,
-                      "max-jobs-in-memory or max-tubes is reached, the disk has less than "
-                      "min-free-space, or it could not be written to"};
+      Problem problem = no_room(reply.shortage);
       problem.retry_after_s = 5;
       return problem;
     }

@@ -44,7 +44,9 @@ void write_extras(const broker::SharedExtras& extras, JsonWriter& out) {
     out.field("jitter", extras->backoff_jitter);
     out.end_object();
   }
-  if (!extras->schedule.empty()) out.field("schedule", extras->schedule);
+  if (extras->schedule.empty()) return;
+  out.field("schedule", extras->schedule);
+  if (extras->due_at_ms) out.time("period_at", *extras->due_at_ms);
 }
 
 /// The date it was put for, which it keeps when that has come: the period of an instance.

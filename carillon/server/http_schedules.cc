@@ -116,9 +116,9 @@ Problem refused(const Reply& reply) {
               "a schedule keeps its tube; delete it first"};
     case Answer::kNeverDue:
       return {ProblemKind::kInvalidField, "names no time to come", "spec", "until 2262"};
-    case Answer::kOutOfMemory:
-      return {ProblemKind::kNoRoom, "there are too many schedules, or their bodies are too large",
-              "body", "10000 schedules and 64 MiB of bodies a partition"};
+    case Answer::kTubeFull:
+      return {
+          ProblemKind::kTubeFull, "nothing was put", {}, "max_jobs of the settings of the tube"};
     default: break;
   }
   std::optional<Problem> problem = failure_of(reply);

@@ -171,6 +171,7 @@ void PartitionHost::execute(SessionQueue& queue, Command command) {
     // In a batch it would be refused with all that is in there, and cost a recovery.
     Reply refusal;
     refusal.answer = Answer::kOutOfMemory;
+    refusal.shortage = broker::Shortage::kSpace;
     reply(command.ticket, std::move(refusal), 0);
     return;
   }
@@ -383,6 +384,7 @@ void PartitionHost::fail(const Error& error) {
     Reply refusal;
     refusal.answer =
         held.reply.answer == Answer::kInserted ? Answer::kOutOfMemory : Answer::kInternalError;
+    refusal.shortage = broker::Shortage::kStore;
     outside_.deliver(held.ticket, std::move(refusal));
   }
   resume_unblocked();
@@ -506,7 +508,20 @@ void PartitionHost::find_key(broker::TubeNumber tube, const std::string& key) {
   inside_store_call_ = false;
 }
 
-bool PartitionHost::accepts_puts() { return !holds_schedules_ && store_->accepts_puts(); }
+broker::Shortage PartitionHost::shortage_for_puts() {
+  if (holds_schedules_) return broker::Shortage::kHeld;
+  return store_->accepts_puts() ? broker::Shortage::kNone : broker::Shortage::kSpace;
+}
+
+void PartitionHost::on_used_up(broker::JobId id, const std::string& tube, std::uint32_t attempts) {
+  const std::optional<std::uint64_t> count = used_up_.note(clock_.now());
+  if (!count) return;
+  outside_.log(LogLevel::kWarning, "attempts_used_up",
+               "buried since their attempts are used up: " + std::to_string(*count) +
+                   (*count == 1 ? " job" : " jobs") + ", the last of them " + std::to_string(id) +
+                   " of tube " + tube + " after " + std::to_string(attempts),
+               {{"jobs", *count}, {"id", id}, {"tube", tube}, {"attempts", attempts}});
+}
 
 /// What the host counts belongs to the partition's statistics.
 void PartitionHost::add_own_counts(Reply& reply) const {

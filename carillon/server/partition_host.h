@@ -35,6 +35,7 @@
 #include "carillon/broker/broker.h"
 #include "carillon/broker/timeline.h"
 #include "carillon/server/log.h"
+#include "carillon/server/log_pace.h"
 
 namespace carillon::server {
 
@@ -162,7 +163,8 @@ class PartitionHost final : private broker::Effects {
   void read_far(std::uint64_t scan, broker::TubeNumber tube, broker::FarCursor from,
                 std::int64_t until_ms, std::size_t limit) override;
   void find_key(broker::TubeNumber tube, const std::string& key) override;
-  bool accepts_puts() override;
+  broker::Shortage shortage_for_puts() override;
+  void on_used_up(broker::JobId id, const std::string& tube, std::uint32_t attempts) override;
 
   void execute(SessionQueue& queue, broker::Command command);
   void cancel_reserve(SessionQueue& queue, broker::Command command);
@@ -221,6 +223,7 @@ class PartitionHost final : private broker::Effects {
   std::vector<std::function<void()>> immediate_;
 
   PartitionHostStats stats_;
+  LogPace used_up_{std::chrono::seconds(10)};
   // Before the store, so that it dies after it: the store's callbacks go through it.
   std::shared_ptr<Gate> gate_;
   std::unique_ptr<broker::Store> store_;

@@ -44,6 +44,9 @@ class Hosted {
         granted[ticket.session].emplace_back(ticket.slot, reply.id);
       }
     };
+    outside.log = [this](const LogEntry& entry) {
+      log.append(entry.event).append(": ").append(entry.message).append("\n");
+    };
     outside.post = [this](std::function<void()> call) { posted.push_back(std::move(call)); };
     host = std::make_unique<PartitionHost>(options, std::move(store), clock, calendar, "boot",
                                            std::move(outside));
@@ -101,6 +104,7 @@ class Hosted {
   std::deque<std::function<void()>> posted;
   std::map<broker::SessionId, std::vector<std::pair<std::uint64_t, Answer>>> answers;
   std::map<broker::SessionId, std::vector<std::pair<std::uint64_t, broker::JobId>>> granted;
+  std::string log;
   std::uint64_t slot = 0;
   MemoryStore* memory = nullptr;
   std::unique_ptr<PartitionHost> host;
@@ -362,6 +366,39 @@ TEST(PartitionHost, AStepOfTheCalendarIsNoticedThoughNothingElseHappens) {
   }
   EXPECT_THAT(hosted.answers[1], ElementsAre(std::pair(reserve, Answer::kReserved)));
   EXPECT_LE(hosted.clock.now(), Instant(seconds(102)));
+}
+
+TEST(PartitionHost, WhatIsBuriedUnaskedIsLoggedAtAPace) {
+  Hosted hosted;
+  hosted.connect(1);
+  broker::JobExtras once;
+  once.max_attempts = 1;
+  const auto fail_one = [&] {
+    Command put;
+    put.verb = Verb::kPut;
+    put.ticket = {1, ++hosted.slot};
+    put.tube = "default";
+    put.ttr = seconds(1);
+    put.body = broker::Body("x");
+    put.extras = std::make_shared<const broker::JobExtras>(once);
+    hosted.host->submit(std::move(put));
+    Command reserve;
+    reserve.verb = Verb::kReserve;
+    reserve.ticket = {1, ++hosted.slot};
+    hosted.host->submit(std::move(reserve));
+    hosted.settle();
+    hosted.clock.advance(milliseconds(1'001));
+    hosted.settle();
+  };
+  fail_one();
+  EXPECT_EQ(hosted.log,
+            "attempts_used_up: buried since their attempts are used up: 1 job, the last "
+            "of them 1 of tube default after 1\n");
+  hosted.log.clear();
+  for (int i = 0; i < 9; ++i) fail_one();
+  EXPECT_EQ(hosted.log, "");
+  fail_one();
+  EXPECT_THAT(hosted.log, testing::HasSubstr(": 10 jobs, the last of them 11 "));
 }
 
 TEST(PartitionHost, CountsTheTimeOfCommitsAndTheSizeOfBatches) {

@@ -32,7 +32,7 @@ class ExtrasTable {
           by_key_.emplace(Key{job.tube, extras->key}, std::uint32_t{job.index}).second;
       CARILLON_CHECK(added, "two jobs have the key ", extras->key);
     }
-    if (extras->due_at_ms) by_calendar_.insert(job.index);
+    if (extras->date()) by_calendar_.insert(job.index);
     job.has_extras = true;
     extras_.emplace(std::uint32_t{job.index}, std::move(extras));
   }
@@ -40,7 +40,7 @@ class ExtrasTable {
     if (!job.has_extras) return;
     const auto found = extras_.find(job.index);
     if (!found->second->key.empty()) by_key_.erase(Key{job.tube, found->second->key});
-    if (found->second->due_at_ms) by_calendar_.erase(job.index);
+    if (found->second->date()) by_calendar_.erase(job.index);
     extras_.erase(found);
     job.has_extras = false;
   }

@@ -171,6 +171,15 @@ class Broker::State {
   }
   [[nodiscard]] CommitSeq needs_job(const Job& job) const;
   void reply(const Ticket& ticket, Answer answer, CommitSeq needs);
+  /// Why a command cannot be done.
+  struct Refusal {
+    Answer answer = Answer::kOutOfMemory;
+    Shortage shortage = Shortage::kNone;
+  };
+  void refuse(const Ticket& ticket, Refusal why);
+  void refuse(const Ticket& ticket, Shortage shortage) {
+    refuse(ticket, Refusal{Answer::kOutOfMemory, shortage});
+  }
   void reply_count(const Ticket& ticket, Answer answer, std::uint64_t count, CommitSeq needs);
   void reply_id(const Ticket& ticket, Answer answer, JobId id, CommitSeq needs);
   void reply_job(const Ticket& ticket, Answer answer, JobId id, Body body, CommitSeq needs);
@@ -214,6 +223,7 @@ class Broker::State {
   void give_back(Job& job);
   void end_attempt(Job& job);
   [[nodiscard]] bool used_up(const Job& job) const;
+  void bury_used_up(Job& job);
   [[nodiscard]] Span backoff_of(const Job& job);
   [[nodiscard]] std::uint32_t soonest_held(Session& session);
   void set_body(Job& job, Body body);
@@ -236,7 +246,7 @@ class Broker::State {
   void insert(Command& command, std::uint64_t replaced);
   JobId insert_job(Command& command, Tube& tube);
   [[nodiscard]] bool is_put_far(const Command& command) const;
-  [[nodiscard]] std::optional<Answer> refusal(const Command& command, const Tube* tube) const;
+  [[nodiscard]] std::optional<Refusal> refusal(const Command& command, const Tube* tube) const;
   void del(const Command& command, Session& session);
   void erase(Job& job);
   void release(const Command& command, Session& session);
@@ -327,7 +337,8 @@ class Broker::State {
   void delete_schedule(const Command& command);
   void run_schedule(const Command& command);
   [[nodiscard]] bool last_lives(const internal::Schedule& schedule);
-  [[nodiscard]] bool put_instance(internal::Schedule& schedule, std::int64_t period_ms);
+  [[nodiscard]] std::optional<Refusal> put_instance(internal::Schedule& schedule,
+                                                    std::int64_t period_ms);
   void attend(internal::Schedule& schedule);
   [[nodiscard]] std::int64_t last_period(internal::Schedule& schedule, std::int64_t now_ms);
   [[nodiscard]] bool meet(internal::Schedule& schedule, std::int64_t period_ms);

@@ -184,6 +184,25 @@ class PutTest(HttpTest):
             self.assert_problem(response, 422, "invalid-field", "tube", "1 to 200")
         self.assertEqual(self.server.post("/api/v1/tubes/a%2Fb/jobs", {"body": "x"}).status, 201)
 
+    def test_a_job_put_for_a_date_keeps_it_when_that_has_come(self):
+        due = int(time.time() * 1000) + 50
+        self.put(due_at=due)
+        [job] = self.reserve(wait_ms=5000)
+        self.assertRegex(job["due_at"], f"\\.{due % 1000:03}Z$")
+
+
+class RoomTest(HttpTest):
+    options = ("--max-tubes", "2", "--max-jobs-in-memory", "2")
+
+    def test_a_refusal_names_the_limit_that_is_reached(self):
+        self.put()
+        refused = self.server.post("/api/v1/tubes/another/jobs", {"body": "x"})
+        self.assert_problem(refused, 507, "no-room", limit="max-tubes")
+        self.put()
+        refused = self.server.post(self.path("/jobs"), {"body": "x"})
+        self.assert_problem(refused, 507, "no-room", limit="max-jobs-in-memory")
+        self.assertEqual((refused.headers["Retry-After"], self.count()), ("5", 2))
+
 
 class KeyTest(HttpTest):
     def test_a_known_key_returns_refuses_or_replaces(self):
@@ -302,7 +321,7 @@ class ReserveTest(HttpTest):
             response = self.server.post("/api/v1/reserve",
                                         {"tubes": [self.tube], "ttr_ms": ttr_ms})
             self.assert_problem(response, 422, "invalid-field", "ttr_ms")
-        self.server.post(self.path("/clear"), {"states": ["ready"]})
+        self.tube += "-next"  # Where none of those comes back.
         self.put()
         self.put()
         short, other = self.reserve(max=2, ttr_ms=200)
@@ -574,25 +593,6 @@ class TubeTest(HttpTest):
             client.sendall(b"use %s\r\nput 0 9 60 1\r\nx\r\nquit\r\n" % self.tube.encode())
             said = b"".join(iter(lambda: client.recv(4096), b""))
         self.assertEqual(said.split(b"\r\n")[1], b"OUT_OF_MEMORY")
-
-
-class InstanceTest(HttpTest):
-    def test_an_instance_of_a_schedule_says_of_which_period_it_is(self):
-        path = f"/api/v1/schedules/{self.tube}"
-        self.assertEqual(self.server.ask("PUT", path, {
-            "tube": self.tube, "body": "x", "cron": "* * * * * *"}).status, 201)
-        [job] = self.reserve(wait_ms=5000)
-        self.assertEqual(self.server.ask("DELETE", path).status, 204)
-        self.assertEqual(job["schedule"], self.tube)
-        self.assertRegex(job["due_at"], r"^[0-9T:-]+\.000Z$")
-        shown = self.server.get(f"/api/v1/jobs/{job['id']}").json
-        self.assertEqual((shown["state"], shown["due_at"]), ("reserved", job["due_at"]))
-
-    def test_a_job_put_for_a_date_keeps_it_when_that_has_come(self):
-        due = int(time.time() * 1000) + 50
-        self.put(due_at=due)
-        [job] = self.reserve(wait_ms=5000)
-        self.assertRegex(job["due_at"], f"\\.{due % 1000:03}Z$")
 
 
 if __name__ == "__main__":

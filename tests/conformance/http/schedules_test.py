@@ -24,6 +24,27 @@ class SchedulesTest(unittest.TestCase):
             self.assertEqual(response.json.get("field"), field, response)
 
 
+class InstanceTest(SchedulesTest):
+    def test_an_instance_of_a_schedule_says_of_which_period_it_is(self):
+        with Server(BINARY) as server:
+            path = "/api/v1/schedules/t"
+            self.assertEqual(server.ask("PUT", path, {
+                "tube": "t", "body": "x", "cron": "* * * * * *"}).status, 201)
+            [job] = server.reserve("t", wait_ms=5000)
+            self.assertEqual(server.ask("DELETE", path).status, 204)
+            self.assertEqual(job["schedule"], "t")
+            self.assertRegex(job["due_at"], r"^[0-9T:-]+\.000Z$")
+            shown = server.get(f"/api/v1/jobs/{job['id']}").json
+            self.assertEqual((shown["state"], shown["due_at"]), ("reserved", job["due_at"]))
+            self.assertEqual((shown["period_at"], job["period_at"]), (job["due_at"], job["due_at"]))
+            # Its period is not the date that it waits for afterwards.
+            self.assertEqual(server.ask("POST", f"/api/v1/jobs/{job['id']}/release", {
+                "receipt": job["receipt"], "delay_ms": 3_600_000}).status, 200)
+            shown = server.get(f"/api/v1/jobs/{job['id']}").json
+            self.assertEqual((shown["state"], shown["period_at"]), ("delayed", job["period_at"]))
+            self.assertGreater(shown["due_at"], job["due_at"])
+
+
 class NameTest(SchedulesTest):
     """A name is unique in the server, though a schedule lies in the partition of its tube."""
 

@@ -265,7 +265,8 @@ class HealthTest(unittest.TestCase):
             self.assertIn(b"\ncarillon_store_available 1\n", metrics)
             free = re.search(rb"\ncarillon_store_free_bytes (\S+)\n", metrics)
             self.assertGreater(float(free[1]), 0)
-            self.assertEqual(server.post("/api/v1/tubes/t/jobs", {"body": "x"}).status, 507)
+            refused = server.post("/api/v1/tubes/t/jobs", {"body": "x"})
+            self.assertEqual((refused.status, refused.json["limit"]), (507, "min-free-space"))
 
 
 if __name__ == "__main__":
