@@ -30,6 +30,7 @@ void write_server(const DashboardStats& stats, JsonWriter& out) {
   out.field("version", facts.version);
   out.field("uptime_ms", facts.uptime_ms);
   out.field("draining", stats.context.draining);
+  out.field("held", facts.held);
   out.field("partitions", stats.context.partitions.count());
   out.field("connections", facts.connections);
   out.field("http_connections", facts.http_connections);

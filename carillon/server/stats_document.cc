@@ -21,6 +21,7 @@ void write(const broker::PartitionStats& sum, HttpContext& context, JsonWriter& 
   out.field("id", facts.id);
   out.field("uptime_ms", facts.uptime_ms);
   out.field("draining", context.draining);
+  out.field("held", facts.held);
   out.key("jobs");
   out.begin_object();
   out.field("ready", sum.jobs.ready);

@@ -79,6 +79,9 @@ function show_connection() {
       + 'acknowledged is lost; the server goes on by itself.'));
   } else if (live.stats?.server.draining) {
     fill(banner, h('p', {}, 'The server drains: it finishes what it has, and takes no new jobs.'));
+  } else if (live.stats?.server.held) {
+    fill(banner, h('p', {}, 'Held by the option hold: webhooks post nothing, and schedules put '
+      + 'nothing. Jobs become ready all the same.'));
   } else {
     fill(banner);
   }

@@ -22,7 +22,7 @@ const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class WheelDrawing {
   #canvas = h('canvas', {class: 'wheel', role: 'img'});
-  #table = h('table', {class: 'visually-hidden'});
+  #table = h('table');
   #tooltip = h('div', {class: 'tooltip', hidden: true});
   #colors = {};
   #frame = 0;
@@ -35,7 +35,9 @@ export class WheelDrawing {
   #pointer = null;
 
   constructor() {
-    this.element = h('div', {class: 'wheel-box'}, this.#canvas, this.#tooltip, this.#table);
+    this.element = h('div', {class: 'wheel-box'}, this.#canvas, this.#tooltip,
+      // A table itself would be as wide as its text, and the page with it.
+      h('div', {class: 'visually-hidden'}, this.#table));
     this.#canvas.addEventListener('pointermove', (event) => this.#point(event));
     this.#canvas.addEventListener('pointerleave', () => this.#point(null));
     const resize = new ResizeObserver(() => this.#resize());

@@ -478,8 +478,12 @@ describe('everywhere', () => {
           }
         }
         await page.waitForTimeout(200);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        assert.ok(wide <= width, `${path} is ${wide} wide at ${width}`);
+        await eventually(() => page.evaluate((limit) =>
+          document.documentElement.scrollWidth <= limit ? ''
+            : [...document.querySelectorAll('body *')]
+              .filter((element) => element.getBoundingClientRect().right > limit)
+              .map((element) => `${element.tagName}.${element.className}`).join(' '), width),
+        (beyond) => beyond === '', `what is beyond ${width} on ${path}`);
         const cut = await page.evaluate(() => [...document.querySelectorAll('.tile .note')]
           .filter((note) => note.scrollWidth > note.clientWidth).map((note) => note.innerText));
         assert.deepEqual(cut, [], `${path} at ${width}`);
@@ -517,6 +521,19 @@ describe('everywhere', () => {
     const page = await open_page('#/nowhere');
     await page.getByText('There is no such page.').waitFor();
     await close_page(page);
+  });
+
+  test('a server that is held says so', async () => {
+    const held = new CarillonProcess(program, ['--hold']);
+    await held.start();
+    try {
+      const page = await open_page('#/server', {}, held);
+      await page.locator('#banner').getByText('Held by the option hold').waitFor();
+      await page.getByText('held: no webhooks, no schedules').waitFor();
+      await close_page(page);
+    } finally {
+      await held.stop();
+    }
   });
 
   test('a server that goes away is noticed, and one that comes back is found', async () => {

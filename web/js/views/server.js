@@ -64,7 +64,8 @@ export function show_server(main) {
       ['Listens on', [server.listen ?? []].flat().join(', ')],
       ['Connections', count(server.connections + (server.http_connections ?? 0))],
       ['Memory', bytes(server.memory_bytes)],
-      ['State', server.draining ? 'draining: put is refused' : 'serving'],
+      ['State', server.draining ? 'draining: put is refused'
+        : server.held ? 'held: no webhooks, no schedules' : 'serving'],
     ].filter(([, value]) => value !== undefined && value !== '' && value !== 'undefined')));
     fill(store, facts([
       ['Kind', server.store],
