@@ -303,6 +303,30 @@ class Verbs(unittest.TestCase):
         self.assertEqual(self.json("schedule", "show", "tick")["body"], "from stdin")
         self.verb("schedule", "rm", "tick")
 
+    def test_schedule_show_next(self):
+        words = ["30 2 * * *", "--time-zone", "Europe/Amsterdam"]
+        self.verb("schedule", "set", "even", *words, "-t", self.tube, "x")
+        self.assertEqual(self.verb("schedule", "show", "even", "--next", "400"),
+                         self.verb("schedule", "next", *words, "-n", "400"))
+        # The jitter, of which every time has as much, is in what is shown.
+        made = self.json("schedule", "set", "spread", *words, "-t", self.tube, "--jitter", "1h",
+                         "x")
+        self.assertGreater(made["next_at"], made["due_at"])
+        found = self.json("schedule", "show", "spread", "-n", "3")
+        periods = self.json("schedule", "next", *words, "-n", "3")
+        self.assertEqual({**found, "times": 0}, {**periods, "times": 0})
+        self.assertEqual([time["due_at"] for time in found["times"]],
+                         [time["due_at"] for time in periods["times"]])
+        self.assertEqual(found["times"][0]["next_at"], made["next_at"])
+        self.assertEqual(len({time["next_at"][13:] for time in found["times"]}), 1)
+        self.assertEqual(self.verb("schedule", "show", "spread", "-n", "3").splitlines(),
+                         [time["shown"] for time in found["times"]])
+        self.verb("schedule", "rm", "even", "spread")
+        for count, named in [("0", "1 to 10000"), ("10001", "1 to 10000"), ("x", "not a number"),
+                             ("", "not a number")]:
+            self.verb("schedule", "show", "even", "--next", count, status=2)
+            self.assertRegex(self.err, f"--next: .*{named}")
+
     def test_wrong_values_name_the_option_and_the_limit(self):
         for words, named in [
                 (["put", "--due-at", "tomorrow", "x"], "--due-at: 'tomorrow' is neither a date"),

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +14,12 @@
 #include "apps/carillon/api.h"
 #include "apps/carillon/client.h"
 #include "apps/carillon/json.h"
+#include "apps/carillon/option_values.h"
 #include "apps/carillon/schedule.h"
+#include "apps/carillon/schedule_times.h"
+#include "carillon/base/clock.h"
 #include "carillon/broker/schedule.h"
+#include "carillon/calendar/recurrence.h"
 #include "carillon/calendar/rfc3339.h"
 #include "carillon/protocol/http/schedule_requests.h"
 #include "carillon/server/http_client.h"
@@ -33,8 +38,7 @@ std::string schedule_path(const std::string& name) {
 std::string by_its_clocks(const std::string& utc, const calendar::TimeZone& zone) {
   const Result<std::int64_t> ms = calendar::parse_rfc3339(utc);
   if (!ms) return utc;
-  const std::int64_t second = *ms / 1'000 - (*ms % 1'000 < 0 ? 1 : 0);
-  return calendar::format_rfc3339(*ms, zone.period_at(second).offset_s);
+  return by_clocks_of(zone, *ms);
 }
 
 struct Set {
@@ -113,15 +117,41 @@ struct List {
 struct Show {
   Target target;
   std::string name;
+  const CLI::Option* next = nullptr;
   bool json = false;
 
   void run() const {
-    const ApiAnswer answer = Api(target).ask("GET", schedule_path(name));
-    if (json) {
+    const std::string path = schedule_path(name);
+    std::uint64_t count = 0;
+    if (const std::optional<std::string> text = said(next)) {
+      count = value_or_fail(count_option("--next", *text, 1, kMostTimes), kUsage);
+    }
+    const ApiAnswer answer = Api(target).ask("GET", path);
+    if (count > 0) {
+      print_next(answer.json, count);
+    } else if (json) {
       fmt::print("{}\n", answer.json.json());
     } else {
       print_members(answer.json);
     }
+  }
+
+  void print_next(const JsonView& schedule, std::uint64_t count) const {
+    const std::string spec = schedule["spec"].text();
+    const Result<calendar::Recurrence> recurrence = calendar::Recurrence::parse(spec);
+    // Of a server that knows more than this program, or a machine without its time zones.
+    if (!recurrence) {
+      throw Failure{kServerError,
+                    fmt::format("--next: '{}': {}", spec, recurrence.error().message)};
+    }
+    const Result<std::int64_t> due_ms = calendar::parse_rfc3339(schedule["due_at"].text());
+    const Result<std::int64_t> next_ms = calendar::parse_rfc3339(schedule["next_at"].text());
+    std::vector<DueTime> times;  // None if no time is to come.
+    if (due_ms && next_ms) {
+      times = times_from(*recurrence, {.due_ms = *due_ms, .next_ms = *next_ms},
+                         floor_ms(SystemCalendar().now()), count);
+    }
+    print_times(*recurrence, times, json);
   }
 };
 
@@ -215,6 +245,8 @@ void add_schedule_server_verbs(CLI::App& schedule, int& status, const Connecting
   auto show = std::make_shared<Show>();
   app = add("show", "Print a schedule, but not its body", show->target);
   app->add_option("NAME", show->name, "Its name")->required()->type_name("");
+  show->next =
+      app->add_option("-n,--next", "Print the next N times of its jobs instead")->type_name("N");
   app->add_flag("--json", show->json, "Print one line of JSON: the schedule, with its body");
   on_call(app, show, status);
 

@@ -6,15 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "apps/carillon/json.h"
 #include "apps/carillon/option_values.h"
 #include "apps/carillon/output.h"
 #include "apps/carillon/schedule.h"
+#include "apps/carillon/schedule_times.h"
 #include "apps/carillon/verbs.h"
 #include "carillon/base/clock.h"
 #include "carillon/calendar/recurrence.h"
@@ -36,8 +35,6 @@ Result<calendar::Recurrence> recurrence_of(const std::string& spec, const std::s
 }
 
 namespace {
-
-constexpr std::uint64_t kMostTimes = 10'000;
 
 struct NextOptions {
   std::vector<std::string> words;
@@ -61,31 +58,7 @@ Result<void> print_next(const NextOptions& options) {
     if (!after) return std::move(after).error().prefixed("--after");
     after_ms = *after;
   }
-  const calendar::TimeZone zone = recurrence->time_zone();
-  std::vector<std::string> times;
-  for (std::uint64_t i = 0; i < *count; ++i) {
-    const std::optional<std::int64_t> next_ms = recurrence->next(after_ms);
-    if (!next_ms) break;
-    after_ms = *next_ms;
-    const std::int64_t second = *next_ms / 1'000 - (*next_ms % 1'000 < 0 ? 1 : 0);
-    const std::string shown = calendar::format_rfc3339(*next_ms, zone.period_at(second).offset_s);
-    if (options.json) {
-      times.push_back(JsonLine()
-                          .text("due_at", calendar::format_rfc3339(*next_ms))
-                          .number("due_at_ms", *next_ms)
-                          .text("shown", shown)
-                          .str());
-    } else {
-      fmt::print("{}\n", shown);
-    }
-  }
-  if (options.json) {
-    fmt::print("{}\n", JsonLine()
-                           .text("spec", recurrence->spec())
-                           .text("time_zone", zone.name())
-                           .list("times", times)
-                           .str());
-  }
+  print_times(*recurrence, times_after(*recurrence, after_ms, *count), options.json);
   return {};
 }
 
