@@ -17,11 +17,11 @@ import tempfile
 import time
 import unittest
 
-import cli_test
+import cli
 from cli_server import HttpServer
 
-LIMIT_S = cli_test.LIMIT_S
-COLUMNS = 80
+COLUMNS = cli.COLUMNS
+LIMIT_S = cli.LIMIT_S
 STALE = "0123456789abcdef.1"
 
 
@@ -87,7 +87,7 @@ class Verbs(unittest.TestCase):
 
     def test_a_body_of_any_bytes_goes_over_http(self):
         self.verb("put", "-t", self.tube, "--key", "k", stdin=b"\xff\x00\n")
-        done = subprocess.run([cli_test.BINARY, "peek", "-t", self.tube, "--key", "k", "--http",
+        done = subprocess.run([cli.BINARY, "peek", "-t", self.tube, "--key", "k", "--http",
                                self.server.http], capture_output=True, timeout=LIMIT_S, check=False)
         self.assertEqual(done.stdout, b"\xff\x00\n")
 
@@ -207,7 +207,7 @@ class Verbs(unittest.TestCase):
                 return found
 
             with subprocess.Popen(
-                    [cli_test.BINARY, "top", "--json", "--interval", "300ms", "-s",
+                    [cli.BINARY, "top", "--json", "--interval", "300ms", "-s",
                      server.address], stdout=subprocess.PIPE, text=True) as top:
                 json.loads(top.stdout.readline())
                 waiter = http.client.HTTPConnection(server.http, timeout=LIMIT_S)
@@ -362,23 +362,23 @@ class Verbs(unittest.TestCase):
             self.verb(verb, "1", STALE, status=1)
 
     def test_where_the_api_is(self):
-        self.assertEqual(cli_test.run("search", "--http", self.server.http)[0], 0)
-        self.assertEqual(cli_test.run("--http", self.server.http, "search")[0], 0)
-        status, out, err = cli_test.run("search", "--http", "127.0.0.1:1")
+        self.assertEqual(cli.run("search", "--http", self.server.http)[0], 0)
+        self.assertEqual(cli.run("--http", self.server.http, "search")[0], 0)
+        status, out, err = cli.run("search", "--http", "127.0.0.1:1")
         self.assertEqual((status, out), (3, ""))
         self.assertIn("HTTP API at 127.0.0.1:1: connect", err)
         # The host of --server, and a port that nobody listens on here.
-        status, _, err = cli_test.run("search", CARILLON_SERVER="127.77.77.77:5", CARILLON_HTTP="",
-                                      CARILLON_TOKEN="x")
+        status, _, err = cli.run("search", CARILLON_SERVER="127.77.77.77:5", CARILLON_HTTP="",
+                                 CARILLON_TOKEN="x")
         self.assertEqual(status, 2)
         self.assertIn("CARILLON_HTTP", err)
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("CARILLON_")}
-        done = subprocess.run([cli_test.BINARY, "-s", "127.77.77.77:5", "search"],
+        done = subprocess.run([cli.BINARY, "-s", "127.77.77.77:5", "search"],
                               capture_output=True, timeout=LIMIT_S, check=False, env=environment)
         self.assertIn(b"127.77.77.77:11380", done.stderr)
         # What listens there, but is no HTTP API.
-        self.assertEqual(cli_test.run("search", "--http", self.server.address)[0], 3)
+        self.assertEqual(cli.run("search", "--http", self.server.address)[0], 3)
 
 
 class Tokens(unittest.TestCase):
@@ -448,7 +448,7 @@ class EveryVerb(unittest.TestCase):
     @staticmethod
     def verbs():
         def inner(words):
-            help_text = cli_test.run(*words, "--help")[1]
+            help_text = cli.run(*words, "--help")[1]
             if "Subcommands:" not in help_text:
                 return [" ".join(words)]
             names = re.findall(r"(?m)^  ([a-z]+)  ", help_text[help_text.index("Subcommands:"):])
@@ -462,7 +462,7 @@ class EveryVerb(unittest.TestCase):
         self.assertEqual(set(self.verbs()), known)
 
     def test_every_verb_has_json_and_says_what_is_in_it(self):
-        with open(os.path.join(cli_test.ROOT, "docs/reference/cli.md"), encoding="utf-8") as page:
+        with open(os.path.join(cli.ROOT, "docs/reference/cli.md"), encoding="utf-8") as page:
             text = page.read()
         table = text[text.index("\n## JSON"):]
         documented = set(re.findall(r"`([a-z ]+)`", "".join(
@@ -470,7 +470,7 @@ class EveryVerb(unittest.TestCase):
         for verb in self.verbs():
             with self.subTest(verb=verb):
                 self.assertIn("carillon " + verb, text)
-                help_text = cli_test.run(*verb.split(), "--help")[1]
+                help_text = cli.run(*verb.split(), "--help")[1]
                 self.assertLessEqual(max(map(len, help_text.splitlines())), COLUMNS)
                 self.assertEqual(bool(re.search(r"(?m)^  --json\b", help_text)),
                                  verb not in self.WITHOUT_JSON)
@@ -501,9 +501,9 @@ class EveryVerb(unittest.TestCase):
         for verb, words in self.NEEDS_SERVER.items():
             words = ["1" if word == "{job}" else word for word in words]
             with self.subTest(verb=verb):
-                status, out, err = cli_test.run(*verb.split(), *words, "--json",
-                                                CARILLON_SERVER="127.0.0.1:1",
-                                                CARILLON_HTTP="127.0.0.1:1")
+                status, out, err = cli.run(*verb.split(), *words, "--json",
+                                           CARILLON_SERVER="127.0.0.1:1",
+                                           CARILLON_HTTP="127.0.0.1:1")
                 self.assertEqual((status, out), (3, ""))
                 self.assertTrue(err.startswith(f"carillon {verb}: "), err)
                 self.assertIn("Connection refused", err)
@@ -529,5 +529,5 @@ class EveryVerb(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    cli.BINARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -16,10 +16,10 @@ import tempfile
 import time
 import unittest
 
-import cli_test
+import cli
 from cli_server import Server
 
-LIMIT_S = cli_test.LIMIT_S
+LIMIT_S = cli.LIMIT_S
 
 
 class Tubes(unittest.TestCase):
@@ -122,7 +122,7 @@ class Folders(unittest.TestCase):
             server.verb("reserve", "-t", "mail", "--bury")
 
     def report(self, folder, status=0):
-        done = cli_test.run("check", folder, "--json")
+        done = cli.run("check", folder, "--json")
         self.assertEqual(done[0], status, done)
         return json.loads(done[1])
 
@@ -145,7 +145,7 @@ class Folders(unittest.TestCase):
                                       "body_bytes": 32, "faults_found": 0})
             self.assertEqual(report["partitions"], 3 if words else 1)
             self.assertEqual({tube["tube"] for tube in report["tubes"]}, {"mail", "report"})
-            status, out, _ = cli_test.run("check", self.data)
+            status, out, _ = cli.run("check", self.data)
             self.assertEqual(status, 0)
             self.assertRegex(out, r"(?m)^ +0 +3 +1 +2  \d{4}-\d\d-\d\dT[\d:.]+Z  mail$")
             self.assertRegex(out, r"(?m)^sound: 8 jobs, 32 bytes of bodies$")
@@ -156,7 +156,7 @@ class Folders(unittest.TestCase):
         os.chmod(self.folder.name, 0o755)
         if os.geteuid() != 0:
             self.skipTest("needs another user")
-        done = subprocess.run([cli_test.BINARY, "check", self.data, "--json"], user=65534,
+        done = subprocess.run([cli.BINARY, "check", self.data, "--json"], user=65534,
                               capture_output=True, timeout=LIMIT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["sound"])
@@ -165,7 +165,7 @@ class Folders(unittest.TestCase):
         with Server(data=self.data) as server:
             server.verb("put", "x")
             for words in [["check", self.data], ["backup", "--data", self.data, self.path("b")]]:
-                status, out, err = cli_test.run(*words)
+                status, out, err = cli.run(*words)
                 self.assertEqual((status, out), (3, ""), words)
                 self.assertIn("is in use by a server", err)
             self.assertIn("backup-folder in its configuration, and send it SIGUSR2", err)
@@ -184,16 +184,16 @@ class Folders(unittest.TestCase):
         self.assertFalse(report["sound"])
         self.assertEqual(report["faults_found"], 1)
         self.assertEqual(report["faults"][0]["place"], "ACKNOWLEDGED")
-        status, out, err = cli_test.run("check", self.data)
+        status, out, err = cli.run("check", self.data)
         self.assertEqual(status, 4)
         self.assertIn("fault: ACKNOWLEDGED: write ", out)
         self.assertIn("NOT SOUND: 1 fault\n", out)
         self.assertIn("is not sound: 1 fault", err)
         # Neither is a backup of it.
-        status, _, err = cli_test.run("backup", "--data", self.data, self.path("backup"))
+        status, _, err = cli.run("backup", "--data", self.data, self.path("backup"))
         self.assertEqual(status, 4)
         self.assertIn("the backup", err)
-        status, _, err = cli_test.run("restore", self.path("backup"), "--data", self.path("new"))
+        status, _, err = cli.run("restore", self.path("backup"), "--data", self.path("new"))
         self.assertEqual(status, 4)
         self.assertFalse(os.path.exists(self.path("new")))
 
@@ -209,8 +209,8 @@ class Folders(unittest.TestCase):
                     file.write(bytes(byte ^ 0x55 for byte in block))
         before = self.contents(self.data)
         for words in [[], ["--accept-loss"]]:  # It is for what is missing, not for this.
-            done = cli_test.run("serve", "--data", self.data, "--listen", "127.0.0.1:0",
-                                "--http-listen", "none", *words)
+            done = cli.run("serve", "--data", self.data, "--listen", "127.0.0.1:0",
+                           "--http-listen", "none", *words)
             self.assertEqual(done[0], 3, done)
             self.assertIn("Corruption", done[2])
             self.assertIn(f"`carillon check {self.data}` names every fault, then restore a backup",
@@ -223,7 +223,7 @@ class Folders(unittest.TestCase):
     def test_backup_restore_serve(self):
         self.fill()
         before = self.contents(self.data)
-        status, out, err = cli_test.run("backup", "--data", self.data, self.path("b"), "--json")
+        status, out, err = cli.run("backup", "--data", self.data, self.path("b"), "--json")
         self.assertEqual((status, err), (0, ""))
         made = json.loads(out)
         self.assertEqual(list(made), ["backup", "created", "files", "bytes", "jobs"])
@@ -231,7 +231,7 @@ class Folders(unittest.TestCase):
         self.assertEqual(self.contents(self.data), before)
         self.assertTrue(self.report(self.path("b"))["backup"])
 
-        status, out, err = cli_test.run("restore", self.path("b"), "--data", self.path("new"))
+        status, out, err = cli.run("restore", self.path("b"), "--data", self.path("new"))
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"^restored .*/new: \d+ files, .*; sound: 8 jobs\n$")
         with Server(data=self.path("new")) as server:
@@ -241,7 +241,7 @@ class Folders(unittest.TestCase):
 
     def test_nothing_is_overwritten(self):
         self.fill()
-        self.assertEqual(cli_test.run("backup", "--data", self.data, self.path("b"))[0], 0)
+        self.assertEqual(cli.run("backup", "--data", self.data, self.path("b"))[0], 0)
         before = self.contents(self.path("b")), self.contents(self.data)
         for words, status, named in [
                 (["backup", "--data", self.data, self.path("b")], 2, "exists already"),
@@ -254,12 +254,12 @@ class Folders(unittest.TestCase):
                 (["check", self.path("none")], 1, "No such file"),
                 (["check", self.folder.name], 1, "there is no database"),
                 (["check"], 2, "FOLDER")]:
-            done = cli_test.run(*words)
+            done = cli.run(*words)
             self.assertEqual(done[:2], (status, ""), done)
             self.assertIn(named, done[2])
             self.assertFalse(os.path.exists(self.path("c")))
         self.assertEqual((self.contents(self.path("b")), self.contents(self.data)), before)
-        status, _, err = cli_test.run("serve", "--data", self.path("b"), "--listen", "127.0.0.1:0")
+        status, _, err = cli.run("serve", "--data", self.path("b"), "--listen", "127.0.0.1:0")
         self.assertEqual(status, 3)
         self.assertIn("is a backup", err)
 
@@ -275,7 +275,7 @@ class Backups(unittest.TestCase):
                 self.assertEqual(os.path.dirname(made["backup"]), backups)
                 self.assertRegex(os.path.basename(made["backup"]), r"^\d{8}T\d{6}Z$")
                 server.verb("put", "x")
-            self.assertEqual(json.loads(cli_test.run("check", made["backup"], "--json")[1])["jobs"],
+            self.assertEqual(json.loads(cli.run("check", made["backup"], "--json")[1])["jobs"],
                              1)
 
     def test_without_a_folder_for_them_none_is_made(self):
@@ -389,5 +389,5 @@ class Operations(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    cli.BINARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()

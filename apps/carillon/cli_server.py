@@ -6,9 +6,9 @@ import re
 import signal
 import subprocess
 
-import cli_test
+import cli
 
-LIMIT_S = cli_test.LIMIT_S
+LIMIT_S = cli.LIMIT_S
 
 
 class Server:
@@ -18,7 +18,7 @@ class Server:
     def __init__(self, *words, data=None, http="none", environment=None):
         place = ["--data", data] if data else ["--memory"]
         self.process = subprocess.Popen(
-            [cli_test.BINARY, "serve", *place, "--listen", "127.0.0.1:0", "--http-listen", http,
+            [cli.BINARY, "serve", *place, "--listen", "127.0.0.1:0", "--http-listen", http,
              *words],
             stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         self.log = []
@@ -41,7 +41,7 @@ class Server:
         where = {"CARILLON_SERVER": self.address}
         if self.http:
             where["CARILLON_HTTP"] = self.http
-        return cli_test.run(*words, stdin=stdin, **{**where, **environment})
+        return cli.run(*words, stdin=stdin, **{**where, **environment})
 
     def __enter__(self):
         return self

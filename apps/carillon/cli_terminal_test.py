@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-import cli_test
+import cli
 from cli_server import LIMIT_S, Server
 
 ZSH_STUBS = """
@@ -40,7 +40,7 @@ class Completions(unittest.TestCase):
     def script(self, shell):
         if not shutil.which(shell):
             self.skipTest(f"there is no {shell}")
-        status, out, err = cli_test.run("completions", shell)
+        status, out, err = cli.run("completions", shell)
         self.assertEqual((status, err), (0, ""))
         path = os.path.join(self.folder.name, "script")
         with open(path, "w", encoding="utf-8") as file:
@@ -55,11 +55,11 @@ class Completions(unittest.TestCase):
 
     def verbs(self):
         """name -> its long flags, as --help tells them."""
-        _, out, _ = cli_test.run("--help")
+        _, out, _ = cli.run("--help")
         names = re.findall(r"(?m)^  ([a-z]+)  ", out[out.index("Subcommands:"):])
         self.assertIn("completions", names)
         return {name: set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z-]+)",
-                                     cli_test.run(name, "--help")[1])) for name in names}
+                                     cli.run(name, "--help")[1])) for name in names}
 
     def bash(self, script, *words):
         line = " ".join(shlex.quote(word) for word in words)
@@ -127,7 +127,7 @@ class Completions(unittest.TestCase):
         self.assertEqual([line for line in schedule if line.startswith("*:")], ["*:argument:"])
 
     def test_the_manual_page_names_every_verb(self):
-        with open(os.path.join(cli_test.ROOT, "packaging/carillon.1"), encoding="utf-8") as page:
+        with open(os.path.join(cli.ROOT, "packaging/carillon.1"), encoding="utf-8") as page:
             text = page.read()
         named = set(re.findall(r'(?m)^\.BR? ([a-z]+)(?: ", " ([a-z]+))?$', text))
         named = {verb for pair in named for verb in pair if verb}
@@ -171,7 +171,7 @@ class Top(unittest.TestCase):
         raise AssertionError("the terminal shows:\n" + self.screen())
 
     def start(self, *words):
-        self.keys(" ".join([cli_test.BINARY, "top", "-s", self.server.address, *words]), "Enter")
+        self.keys(" ".join([cli.BINARY, "top", "-s", self.server.address, *words]), "Enter")
         return self.shows(lambda text: "q quit" in text)
 
     def expect_restored(self, status):
@@ -280,5 +280,5 @@ class Bench(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    cli.BINARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -3,7 +3,7 @@
 
     python3 cli_test.py build/gcc-release/bin/carillon
 
-Long because all verbs share a server and its helpers.
+Long because all verbs share a server.
 """
 
 import contextlib
@@ -18,28 +18,9 @@ import tempfile
 import threading
 import unittest
 
-BINARY = None
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT_S = 30
-COLUMNS = 80
-
-
-def run(*words, stdin=b"", **environment):
-    """Returns (exit status, standard output, standard error)."""
-    done = subprocess.run([BINARY, *words], input=stdin, capture_output=True, timeout=LIMIT_S,
-                          env={**os.environ, **environment}, check=False)
-    return done.returncode, done.stdout.decode(), unwrapped(done.stderr.decode(errors="replace"))
-
-
-def unwrapped(message):
-    """A message in one line; no line of it may be too wide, unless it is one word."""
-    for line in message.splitlines():
-        # What a server logs, and why it does not start, is for a log.
-        if line.startswith("carillon serve: "):
-            continue
-        if line.startswith("carillon ") or line.startswith("  "):
-            assert len(line) <= COLUMNS or " " not in line.strip().split(": ")[-1], message
-    return re.sub(r"\n  (?=\S)", " ", message)
+import cli
+from cli import LIMIT_S, ROOT, run
+from cli_server import Server
 
 
 class Verbs(unittest.TestCase):
@@ -47,26 +28,18 @@ class Verbs(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="carillon-cli-")
-        cls.socket = os.path.join(cls.folder.name, "socket")
-        cls.process = subprocess.Popen(
-            [BINARY, "serve", "--memory", "--listen", "127.0.0.1:0", "--listen",
-             "unix:" + cls.socket, "--http-listen", "none"], stderr=subprocess.PIPE, text=True)
-        first = cls.process.stderr.readline()
-        while first and "listens on" not in first:
-            first = cls.process.stderr.readline()
-        cls.address = re.search(r"127\.0\.0\.1:\d+", first).group()
+        cls.stack = contextlib.ExitStack()
+        folder = cls.stack.enter_context(tempfile.TemporaryDirectory(prefix="carillon-cli-"))
+        cls.socket = os.path.join(folder, "socket")
+        cls.server = cls.stack.enter_context(Server("--listen", "unix:" + cls.socket))
+        cls.address = cls.server.address
 
     @classmethod
     def tearDownClass(cls):
-        cls.process.send_signal(signal.SIGTERM)
-        status = cls.process.wait(LIMIT_S)
-        cls.process.stderr.close()
-        cls.folder.cleanup()
-        assert status == 0, f"the server ended with {status}"
+        cls.stack.close()
 
     def verb(self, *words, stdin=b""):
-        return run(*words, stdin=stdin, CARILLON_SERVER=self.address)
+        return self.server.verb(*words, stdin=stdin)
 
     def put(self, *words, stdin=b""):
         status, out, err = self.verb("put", *words, stdin=stdin)
@@ -98,7 +71,7 @@ class Verbs(unittest.TestCase):
     def test_body_from_standard_input_is_kept_byte_by_byte(self):
         body = b'line one\r\nline "two"\x00\x01\n'
         job = self.put("--tube", "stdin", stdin=body)
-        done = subprocess.run([BINARY, "peek", str(job), "--server", self.address],
+        done = subprocess.run([cli.BINARY, "peek", str(job), "--server", self.address],
                               capture_output=True, timeout=LIMIT_S, check=False)
         self.assertEqual(done.stdout, body)
 
@@ -236,7 +209,7 @@ class Verbs(unittest.TestCase):
 
     def run_with(self, redirection, *words):
         """A verb with the shell's redirection; returns (exit status, standard error)."""
-        done = subprocess.run(["bash", "-c", f'exec "$@" {redirection}', "-", BINARY, *words],
+        done = subprocess.run(["bash", "-c", f'exec "$@" {redirection}', "-", cli.BINARY, *words],
                               env={**os.environ, "CARILLON_SERVER": self.address},
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S,
                               check=False)
@@ -343,7 +316,7 @@ class Wheels(unittest.TestCase):
 
     def ask(self, *words):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([BINARY, *words], cwd=folder, stdin=subprocess.DEVNULL,
+            done = subprocess.run([cli.BINARY, *words], cwd=folder, stdin=subprocess.DEVNULL,
                                   capture_output=True, timeout=LIMIT_S, check=False,
                                   env={**os.environ, "CARILLON_SERVER": "127.0.0.1:1"})
             self.assertEqual(os.listdir(folder), [])
@@ -546,7 +519,7 @@ class Serve(unittest.TestCase):
     def test_a_folder_in_use_is_said_once_and_the_count_of_its_partitions(self):
         with tempfile.TemporaryDirectory() as folder:
             words = ["serve", "--listen", "127.0.0.1:0", "--data", folder]
-            with subprocess.Popen([BINARY, *words], stderr=subprocess.PIPE, text=True) as first:
+            with subprocess.Popen([cli.BINARY, *words], stderr=subprocess.PIPE, text=True) as first:
                 line = first.stderr.readline()
                 self.assertIn(f"jobs in {folder}: 0 near, 0 far; ready", line)
                 status, _, err = run(*words)
@@ -597,7 +570,7 @@ class Serve(unittest.TestCase):
 
     def start_limited(self, setup, *words):
         """`serve` after `setup` in the shell; returns (exit status, standard error)."""
-        done = subprocess.run(["bash", "-c", f'{setup}; exec "$@"', "-", BINARY, "serve",
+        done = subprocess.run(["bash", "-c", f'{setup}; exec "$@"', "-", cli.BINARY, "serve",
                                "--listen", "127.0.0.1:0", *words], capture_output=True,
                               timeout=LIMIT_S, check=False)
         return done.returncode, done.stderr.decode()
@@ -620,8 +593,9 @@ class Serve(unittest.TestCase):
     def test_a_folder_of_another_user_is_not_called_in_use(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
-            done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data", folder],
-                                  user=65534, capture_output=True, timeout=LIMIT_S, check=False)
+            words = ["serve", "--listen", "127.0.0.1:0", "--data", folder]
+            done = subprocess.run([cli.BINARY, *words], user=65534, capture_output=True,
+                                  timeout=LIMIT_S, check=False)
             self.assertEqual(done.returncode, 3)
             self.assertIn("Permission denied", done.stderr.decode())
             self.assertNotIn("in use", done.stderr.decode())
@@ -636,7 +610,7 @@ class Serve(unittest.TestCase):
                     for number in signals:
                         os.kill(os.getpid(), number)
 
-                done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data",
+                done = subprocess.run([cli.BINARY, "serve", "--listen", "127.0.0.1:0", "--data",
                                        folder + "/jobs"], preexec_fn=pend, capture_output=True,
                                       timeout=LIMIT_S, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -697,5 +671,5 @@ class Serve(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BINARY = os.path.abspath(sys.argv.pop(1))
+    cli.BINARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()

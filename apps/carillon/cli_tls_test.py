@@ -16,7 +16,7 @@ import tempfile
 import threading
 import unittest
 
-import cli_test
+import cli
 from cli_server import LIMIT_S, HttpServer
 
 
@@ -32,8 +32,8 @@ class TlsServer(HttpServer):
     def over_tls(self, *words, stdin=b"", host="127.0.0.1", **environment):
         """A verb that is to go over nothing else."""
         port, http = (at.rsplit(":", 1)[1] for at in (self.tls, self.tls_http))
-        return cli_test.run(*words, stdin=stdin, CARILLON_SERVER=f"tls://{host}:{port}",
-                            CARILLON_HTTP=f"https://{host}:{http}", **environment)
+        return cli.run(*words, stdin=stdin, CARILLON_SERVER=f"tls://{host}:{port}",
+                       CARILLON_HTTP=f"https://{host}:{http}", **environment)
 
 
 class Files:
@@ -106,7 +106,7 @@ class Tls(unittest.TestCase):
     def test_a_large_body_both_ways_and_a_wait(self):
         body = os.urandom(60000)
         job = self.verb("put", "-t", "large", stdin=body).strip()
-        done = subprocess.run([cli_test.BINARY, "-s", "tls://" + self.server.tls, *self.ca, "peek",
+        done = subprocess.run([cli.BINARY, "-s", "tls://" + self.server.tls, *self.ca, "peek",
                                job], capture_output=True, timeout=LIMIT_S, check=True)
         self.assertEqual(done.stdout.removesuffix(b"\n"), body.removesuffix(b"\n"))
         answers = []
@@ -120,15 +120,15 @@ class Tls(unittest.TestCase):
     def test_by_name_and_by_options_before_the_verb_and_behind(self):
         port = self.server.tls.rsplit(":", 1)[1]
         at = ["-s", f"tls://localhost:{port}", *self.ca]
-        self.assertEqual(cli_test.run("ls", *at)[0], 0)
-        self.assertEqual(cli_test.run(*at, "ls")[0], 0)
+        self.assertEqual(cli.run("ls", *at)[0], 0)
+        self.assertEqual(cli.run(*at, "ls")[0], 0)
         http = ["--http", f"https://{self.server.tls_http}/", *self.ca]  # As a browser has it.
-        self.assertEqual(cli_test.run("search", *http)[0], 0)
-        self.assertEqual(cli_test.run(*http, "search")[0], 0)
+        self.assertEqual(cli.run("search", *http)[0], 0)
+        self.assertEqual(cli.run(*http, "search")[0], 0)
         # Both sides of a verb that uses either need not be alike.
-        self.assertEqual(cli_test.run("put", "x", "-s", self.server.address, *http)[0], 0)
-        self.assertEqual(cli_test.run("ls", CARILLON_SERVER=f"tls://localhost:{port}",
-                                      CARILLON_TLS_CA=self.files.pem("ca"))[0], 0)
+        self.assertEqual(cli.run("put", "x", "-s", self.server.address, *http)[0], 0)
+        self.assertEqual(cli.run("ls", CARILLON_SERVER=f"tls://localhost:{port}",
+                                 CARILLON_TLS_CA=self.files.pem("ca"))[0], 0)
 
     def test_a_certificate_that_is_not_believed_is_refused(self):
         for words in [["ls"], ["search"]]:
@@ -147,12 +147,12 @@ class Tls(unittest.TestCase):
                 (["ls"], self.server.address, self.server.tls, "--server"),
                 (["search"], self.server.http, self.server.tls_http, "--http")]:
             scheme = "tls://" if option == "--server" else "https://"
-            status, _, err = cli_test.run(*words, option, tls)
+            status, _, err = cli.run(*words, option, tls)
             self.assertEqual(status, 3, err)
             self.assertIn(f"{option} {scheme}HOST:PORT", err)
             # beanstalk's protocol takes the handshake for a line that has not ended.
-            status, _, err = cli_test.run(*words, option, scheme + plain, *self.ca, "--patience",
-                                          "2s")
+            status, _, err = cli.run(*words, option, scheme + plain, *self.ca, "--patience",
+                                     "2s")
             self.assertEqual(status, 3, err)
             self.assertRegex(err, "TLS: the server speaks none there|no answer in time")
 
@@ -199,10 +199,10 @@ class Tls(unittest.TestCase):
                 (["-s", "https://db7:1"], "--server:"),
                 (["-s", "tls://"], "--server:")]:
             self.assertIn(said, self.refused("ls", *given, status=2))
-        status, _, err = cli_test.run("ls", "-s", self.server.address, *self.ca)
+        status, _, err = cli.run("ls", "-s", self.server.address, *self.ca)
         self.assertEqual(status, 2)
         self.assertIn("--tls-ca: the server is asked without TLS", err)
-        status, _, err = cli_test.run("serve", "--memory", *self.ca)
+        status, _, err = cli.run("serve", "--memory", *self.ca)
         self.assertEqual(status, 2)
 
     def test_what_is_to_be_encrypted_is_never_sent_plain(self):
@@ -222,13 +222,13 @@ class Tls(unittest.TestCase):
 
             peer = threading.Thread(target=accept)
             peer.start()
-            status, _, err = cli_test.run("search", "-s", "tls://127.0.0.1", *self.ca,
-                                          "--patience", "2s", CARILLON_TOKEN="secret")
+            status, _, err = cli.run("search", "-s", "tls://127.0.0.1", *self.ca,
+                                     "--patience", "2s", CARILLON_TOKEN="secret")
             peer.join(LIMIT_S)
             self.assertEqual(status, 3, err)
             self.assertEqual(got[0][:2], b"\x16\x03")
 
 
 if __name__ == "__main__":
-    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    cli.BINARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()
