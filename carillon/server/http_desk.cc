@@ -5,24 +5,26 @@
 
 namespace carillon::server {
 
-void HttpDesk::ask_all(const broker::Command& command,
-                       std::function<void(std::vector<broker::Reply>)> on_replies) {
+std::function<void(std::size_t, broker::Reply)> gather_replies(std::size_t count, OnReplies done) {
   struct Gathering {
     std::vector<broker::Reply> replies;
     std::size_t missing;
-    std::function<void(std::vector<broker::Reply>)> done;
+    OnReplies done;
   };
-  const std::size_t count = partitions_.count();
   auto gathering = std::make_shared<Gathering>();
   gathering->replies.resize(count);
   gathering->missing = count;
-  gathering->done = std::move(on_replies);
-  for (std::size_t i = 0; i < count; ++i) {
-    ask(i, command, [gathering](std::size_t partition, broker::Reply reply) {
-      gathering->replies[partition] = std::move(reply);
-      if (--gathering->missing == 0) gathering->done(std::move(gathering->replies));
-    });
-  }
+  gathering->done = std::move(done);
+  return [gathering = std::move(gathering)](std::size_t partition, broker::Reply reply) {
+    gathering->replies[partition] = std::move(reply);
+    if (--gathering->missing == 0) gathering->done(std::move(gathering->replies));
+  };
+}
+
+void HttpDesk::ask_all(const broker::Command& command, OnReplies on_replies) {
+  const std::size_t count = partitions_.count();
+  const OnReply take = gather_replies(count, std::move(on_replies));
+  for (std::size_t partition = 0; partition < count; ++partition) ask(partition, command, take);
 }
 
 }  // namespace carillon::server

@@ -19,6 +19,13 @@
 
 namespace carillon::server {
 
+using OnReplies = std::function<void(std::vector<broker::Reply>)>;
+
+/// What takes the reply of each of `count` partitions, and calls `done` with all of them, in their
+/// order, when it has the last.
+[[nodiscard]] std::function<void(std::size_t partition, broker::Reply)> gather_replies(
+    std::size_t count, OnReplies done);
+
 /// Threads:   the network thread.
 /// Lifetime:  the partitions must outlive it. Its reservations go back to ready when it is
 ///            destroyed.
@@ -47,8 +54,7 @@ class HttpDesk {
     submit(partition, std::move(command), reply_to);
   }
   /// Asks every partition; the replies come together, in their order.
-  void ask_all(const broker::Command& command,
-               std::function<void(std::vector<broker::Reply>)> on_replies);
+  void ask_all(const broker::Command& command, OnReplies on_replies);
   /// The reservation that `from` has of the job is the desk's from now on.
   void take_over(std::size_t partition, broker::JobId id, broker::SessionId from) {
     broker::Command command;

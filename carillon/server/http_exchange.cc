@@ -142,23 +142,11 @@ void HttpExchange::ask_desk(std::size_t partition, Command command, OnReply on_r
   context_.desk.ask(partition, std::move(command), expect(std::move(on_reply)));
 }
 
-void HttpExchange::ask_all(const Command& command,
-                           std::function<void(std::vector<Reply>)> on_replies) {
-  struct Gathering {
-    std::vector<Reply> replies;
-    std::size_t missing;
-    std::function<void(std::vector<Reply>)> done;
-  };
+void HttpExchange::ask_all(const Command& command, OnReplies on_replies) {
   const std::size_t count = context_.partitions.count();
-  auto gathering = std::make_shared<Gathering>();
-  gathering->replies.resize(count);
-  gathering->missing = count;
-  gathering->done = std::move(on_replies);
+  const auto take = gather_replies(count, std::move(on_replies));
   for (std::size_t partition = 0; partition < count; ++partition) {
-    ask(partition, command, [gathering, partition](Reply reply) {
-      gathering->replies[partition] = std::move(reply);
-      if (--gathering->missing == 0) gathering->done(std::move(gathering->replies));
-    });
+    ask(partition, command, [take, partition](Reply reply) { take(partition, std::move(reply)); });
   }
 }
 

@@ -31,6 +31,7 @@
 #include "carillon/protocol/http/problem.h"
 #include "carillon/protocol/http/routes.h"
 #include "carillon/server/http_context.h"
+#include "carillon/server/http_desk.h"
 #include "carillon/server/http_message.h"
 
 namespace carillon::server {
@@ -109,8 +110,7 @@ class HttpExchange {
   /// this is gone by then.
   [[nodiscard]] broker::Ticket expect(OnReply on_reply);
   /// Asks every partition; the replies come together, in their order.
-  void ask_all(const broker::Command& command,
-               std::function<void(std::vector<broker::Reply>)> on_replies);
+  void ask_all(const broker::Command& command, OnReplies on_replies);
   /// Gathers the document of statistics (stats_document.h), and calls back unless the connection is
   /// gone by then.
   void with_stats(std::function<void(std::string)> then);

@@ -85,6 +85,10 @@ class RocksEngine final : public PipelineEngine {
   Result<void> raise_format();
 
   Result<void> load_meta(PartitionIndex partition, broker::RecoverySink& sink);
+  template <class Visit>
+  Result<void> for_each_meta(std::string_view begin, std::string_view end, const char* what,
+                             Visit visit);
+  Result<void> load_tubes(PartitionIndex partition, broker::RecoverySink& sink);
   Result<void> load_schedules(PartitionIndex partition, broker::RecoverySink& sink);
   Result<void> load_jobs(PartitionIndex partition, broker::RecoverySink& sink);
 

@@ -352,30 +352,14 @@ Result<void> RocksEngine::load_meta(PartitionIndex partition, broker::RecoverySi
     return to_error(status, "read partition " + std::to_string(partition));
   }
 
-  const Key begin = Key().u8('t').u16(partition);
-  const Key end = Key().u8('t').u16(static_cast<PartitionIndex>(partition + 1));
-  const Slice lower(begin.view());
-  const Slice upper(end.view());
-  ReadOptions options;
-  options.iterate_lower_bound = &lower;
-  options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(kMeta)));
-  for (at->SeekToFirst(); at->Valid(); at->Next()) {
-    const std::string_view key = at->key().ToStringView();
-    Result<broker::TubeRecord> tube = decode_tube(at->value().ToStringView());
-    if (!tube) return corrupt("meta", key, std::move(tube.error()));
-    if (key != tube_key(partition, tube->number).view()) {
-      return corrupt("meta", key, Error{ErrorCode::kCorrupt, "key and record disagree"});
-    }
-    sink.on_tube(*tube);
-  }
-  if (!at->status().ok()) return to_error(at->status(), "read tubes");
-  return load_schedules(partition, sink);
+  Result<void> tubes = load_tubes(partition, sink);
+  return tubes ? load_schedules(partition, sink) : std::move(tubes);
 }
 
-Result<void> RocksEngine::load_schedules(PartitionIndex partition, broker::RecoverySink& sink) {
-  const std::string begin = schedule_key(partition, "");
-  const std::string end(Key().u8('s').u16(static_cast<PartitionIndex>(partition + 1)).view());
+/// Visits the records of the family meta from `begin` on, before `end`, until one is refused.
+template <class Visit>
+Result<void> RocksEngine::for_each_meta(std::string_view begin, std::string_view end,
+                                        const char* what, Visit visit) {
   const Slice lower(begin);
   const Slice upper(end);
   ReadOptions options;
@@ -383,25 +367,52 @@ Result<void> RocksEngine::load_schedules(PartitionIndex partition, broker::Recov
   options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options, handle(kMeta)));
   for (at->SeekToFirst(); at->Valid(); at->Next()) {
-    const std::string_view key = at->key().ToStringView();
-    const std::string_view name = key.substr(begin.size());
-    Result<broker::ScheduleSettings> settings = decode_schedule(at->value().ToStringView(), name);
-    if (!settings) return corrupt("meta", key, std::move(settings.error()));
-    std::string value;
-    const Status status =
-        db_->Get(ReadOptions(), handle(kMeta), progress_key(partition, name), &value);
-    if (status.IsNotFound()) {
-      return corrupt("meta", key, Error{ErrorCode::kCorrupt, "the schedule has no progress"});
-    }
-    if (!status.ok()) return to_error(status, "read schedules");
-    Result<broker::ScheduleProgress> progress = decode_progress(value);
-    if (!progress) {
-      return corrupt("meta", progress_key(partition, name), std::move(progress.error()));
-    }
-    sink.on_schedule({*std::move(settings), *progress});
+    Result<void> visited = visit(at->key().ToStringView(), at->value().ToStringView());
+    if (!visited) return visited;
   }
-  if (!at->status().ok()) return to_error(at->status(), "read schedules");
+  if (!at->status().ok()) return to_error(at->status(), what);
   return {};
+}
+
+Result<void> RocksEngine::load_tubes(PartitionIndex partition, broker::RecoverySink& sink) {
+  const Key begin = Key().u8('t').u16(partition);
+  const Key end = Key().u8('t').u16(static_cast<PartitionIndex>(partition + 1));
+  return for_each_meta(begin.view(), end.view(), "read tubes",
+                       [&](std::string_view key, std::string_view value) -> Result<void> {
+                         Result<broker::TubeRecord> tube = decode_tube(value);
+                         if (!tube) return corrupt("meta", key, std::move(tube.error()));
+                         if (key != tube_key(partition, tube->number).view()) {
+                           return corrupt("meta", key,
+                                          Error{ErrorCode::kCorrupt, "key and record disagree"});
+                         }
+                         sink.on_tube(*tube);
+                         return {};
+                       });
+}
+
+Result<void> RocksEngine::load_schedules(PartitionIndex partition, broker::RecoverySink& sink) {
+  const std::string begin = schedule_key(partition, "");
+  const Key end = Key().u8('s').u16(static_cast<PartitionIndex>(partition + 1));
+  return for_each_meta(
+      begin, end.view(), "read schedules",
+      [&](std::string_view key, std::string_view value) -> Result<void> {
+        const std::string_view name = key.substr(begin.size());
+        Result<broker::ScheduleSettings> settings = decode_schedule(value, name);
+        if (!settings) return corrupt("meta", key, std::move(settings.error()));
+        std::string progress_value;
+        const Status status =
+            db_->Get(ReadOptions(), handle(kMeta), progress_key(partition, name), &progress_value);
+        if (status.IsNotFound()) {
+          return corrupt("meta", key, Error{ErrorCode::kCorrupt, "the schedule has no progress"});
+        }
+        if (!status.ok()) return to_error(status, "read schedules");
+        Result<broker::ScheduleProgress> progress = decode_progress(progress_value);
+        if (!progress) {
+          return corrupt("meta", progress_key(partition, name), std::move(progress.error()));
+        }
+        sink.on_schedule({*std::move(settings), *progress});
+        return {};
+      });
 }
 
 Result<void> RocksEngine::load_jobs(PartitionIndex partition, broker::RecoverySink& sink) {
