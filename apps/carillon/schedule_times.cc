@@ -25,7 +25,8 @@ std::vector<DueTime> times_after(const calendar::Recurrence& recurrence, std::in
 
 std::vector<DueTime> times_from(const calendar::Recurrence& recurrence, const DueTime& first,
                                 std::int64_t now_ms, std::uint64_t count) {
-  CARILLON_CHECK(first.next_ms && count > 0, "no first time");
+  CARILLON_CHECK(first.next_ms, "no time of the server");
+  CARILLON_CHECK(count > 0, "no times asked for");
   const std::int64_t jitter_ms = *first.next_ms - first.due_ms;
   std::vector<DueTime> times =
       times_after(recurrence, std::max(first.due_ms, now_ms - jitter_ms), count - 1);
