@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -25,11 +24,9 @@ LoginWatch::LoginWatch(boost::asio::io_context& loop, const Clock& clock, Log lo
       failed_http_(kLogInterval) {}
 
 void LoginWatch::watch(WheelHook& hook) {
-  const bool was_empty = deadlines_.empty();
-  deadlines_.schedule(hook, static_cast<Tick>(ceil_ms(saturating_add(clock_.now(), timeout_))));
-  // Else it wakes for an earlier one: unless a reload has made the time shorter.
-  if (was_empty || timeout_ < longest_) on_wake();
-  longest_ = was_empty ? timeout_ : std::max(longest_, timeout_);
+  const auto at = static_cast<Tick>(ceil_ms(saturating_add(clock_.now(), timeout_)));
+  // Else it wakes for an earlier one anyway.
+  if (deadlines_.schedule(hook, at)) on_wake();
 }
 
 void LoginWatch::on_wake() {

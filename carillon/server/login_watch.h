@@ -52,7 +52,6 @@ class LoginWatch {
   const Log log_;
   const OnLate on_late_;
   Span timeout_{};
-  Span longest_{};               // Of those that are waited for.
   HierarchicalWheel deadlines_;  // In ms of the clock.
   WakeTimer wake_;
   LogPace late_;

@@ -647,6 +647,7 @@ void Server::Impl::reload() {
   backups_->set_folder(options_.backup_folder);
   apply(std::move(*change));
   apply_hold();
+  warn_of_open_ports();
   if (reload_.applied) reload_.applied(options_);
   request_turn();  // A limit that held somebody up may be higher now.
   log_(LogLevel::kInfo, "reload",
