@@ -11,8 +11,6 @@
 
 namespace carillon::broker {
 
-using internal::kNil;
-
 namespace {
 
 std::int64_t whole_ms(Span span) {

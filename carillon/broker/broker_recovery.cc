@@ -197,10 +197,8 @@ void Broker::State::restore_job(StoredJob stored) {
   switch (record.state) {
     case JobState::kReady: enter_ready(job); return;
     case JobState::kDelayed:
-      if (date_of(record.extras)) {
-        // finish_recovery() knows the calendar.
-        enter_delayed(job, record.due_ms);
-      } else if (record.due_ms > static_cast<std::int64_t>(wheel_.now())) {
+      // Of a date finish_recovery() knows whether it has come.
+      if (date_of(record.extras) || record.due_ms > static_cast<std::int64_t>(wheel_.now())) {
         enter_delayed(job, record.due_ms);
       } else {
         // Due before the process ended, as far as is known: it was ready.

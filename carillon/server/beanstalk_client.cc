@@ -25,6 +25,7 @@ Error nonsense(std::string_view what) {
 
 bool read_number(std::string_view digits, std::uint64_t& number) noexcept {
   const char* const last = digits.data() + digits.size();
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): its end is given.
   const auto [end, error] = std::from_chars(digits.data(), last, number);
   return error == std::errc() && end == last;
 }
@@ -135,7 +136,7 @@ void BeanstalkClient::end_input() noexcept { stream_.end_output(); }
 
 /// Reads something; false at the end of the connection.
 Result<bool> BeanstalkClient::fill(Span timeout) {
-  std::array<char, 16 * 1024> buffer;
+  std::array<char, std::size_t{16} * 1024> buffer;
   const Result<std::size_t> got = stream_.receive(buffer, timeout);
   if (!got) return got.error();
   input_.append(buffer.data(), *got);

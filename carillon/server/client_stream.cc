@@ -123,7 +123,7 @@ Result<int> ClientStream::drive(int result, Span timeout) {
   if (result > 0) return result;
   if (error == SSL_ERROR_ZERO_RETURN) return -1;
   if (error == SSL_ERROR_WANT_WRITE) return 0;
-  std::array<char, 16 * 1024> buffer;
+  std::array<char, std::size_t{16} * 1024> buffer;
   const Result<std::size_t> got = receive_plain(buffer, timeout);
   if (!got) return got.error();
   if (*got == 0) {

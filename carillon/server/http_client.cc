@@ -48,7 +48,7 @@ Result<HttpAnswer> ask_http(const Endpoint& endpoint, Span timeout, const HttpCa
   bool ended = false;
   boost::system::error_code error;
   while (!parser.is_done()) {
-    std::array<char, 64 * 1024> buffer;
+    std::array<char, std::size_t{64} * 1024> buffer;
     const Result<std::size_t> got = stream->receive(buffer, timeout);
     if (!got) return got.error();
     if (*got == 0) {

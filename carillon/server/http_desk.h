@@ -80,6 +80,7 @@ class HttpDesk {
  private:
   using ReplyTo = std::variant<broker::Ticket, OnReply>;
 
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved.
   void submit(std::size_t partition, broker::Command command, ReplyTo reply_to) {
     asked_.emplace(++slot_, std::move(reply_to));
     command.ticket = {id_, slot_};

@@ -208,6 +208,7 @@ void HttpExchange::respond(HttpResponse response) {
   session_.send_response(std::move(response));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers give it away.
 void HttpExchange::respond(Problem problem) { respond(HttpSession::response_of(problem)); }
 
 void HttpExchange::respond_json(int status, protocol::http::JsonWriter& json) {

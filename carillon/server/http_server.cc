@@ -135,6 +135,7 @@ Result<void> HttpServer::listen(const std::vector<Endpoint>& endpoints, bool wit
 
 std::vector<Endpoint> HttpServer::endpoints() const {
   std::vector<Endpoint> endpoints;
+  endpoints.reserve(listeners_.size());
   for (const auto& listener : listeners_) endpoints.push_back(listener->at());
   return endpoints;
 }

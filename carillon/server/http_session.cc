@@ -16,7 +16,6 @@ namespace {
 
 using protocol::http::Destination;
 using protocol::http::Method;
-using protocol::http::Operation;
 using protocol::http::Problem;
 using protocol::http::ProblemKind;
 

@@ -36,7 +36,7 @@ namespace {
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
 
 /// One read takes at most this much, so that one client cannot hold up a turn.
-constexpr std::size_t kReadBuffer = 128 * 1024;
+constexpr std::size_t kReadBuffer = std::size_t{128} * 1024;
 /// How long a connection whose answers are all sent is kept until its client has them, and how
 /// often to look.
 constexpr auto kLinger = std::chrono::milliseconds(500);
@@ -71,6 +71,7 @@ class Server::Impl final : private ConnectionOwner {
 
   [[nodiscard]] std::vector<Endpoint> endpoints() const {
     std::vector<Endpoint> endpoints;
+    endpoints.reserve(listeners_.size());
     for (const auto& listener : listeners_) endpoints.push_back(listener->at());
     return endpoints;
   }
@@ -476,10 +477,12 @@ void Server::Impl::on_accept(FileDescriptor socket, bool with_tls) {
 }
 
 void Server::Impl::refuse(FileDescriptor socket) {
-  std::string line;
-  protocol::beanstalk::encode_refused_connection(line);
-  [[maybe_unused]] const ssize_t sent =
-      ::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (socket.is_open()) {
+    std::string line;
+    protocol::beanstalk::encode_refused_connection(line);
+    [[maybe_unused]] const ssize_t sent =
+        ::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   const std::optional<std::uint64_t> refused = refused_.note(clock_.now());
   if (!refused) return;
   log_(LogLevel::kWarning, "connections_refused",

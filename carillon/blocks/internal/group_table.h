@@ -264,7 +264,7 @@ class GroupTable {
       // With room for what will be inserted until all have been moved.
       const std::size_t most = array_.size + array_.groups / 2 + 1;
       begin_to_move(std::max(most * 2 / 11 + 1, kFewestGroups));
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
       // It stays as large as it is.
     }
   }

@@ -23,6 +23,7 @@ namespace carillon::broker::internal {
 class ExtrasTable {
  public:
   /// Gives `job` extras instead of those it has. Null or empty: none.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved.
   void set(Job& job, SharedExtras extras) {
     remove(job);
     if (!extras || extras->empty()) return;

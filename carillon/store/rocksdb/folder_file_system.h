@@ -40,6 +40,7 @@ class FolderFileSystem final : public rocksdb::FileSystemWrapper {
         synced_(std::move(synced)),
         log_failed_(std::move(log_failed)) {}
 
+  // NOLINTNEXTLINE(readability-identifier-naming): RocksDB's name for it.
   static const char* kClassName() { return "FolderFileSystem"; }
   const char* Name() const override { return kClassName(); }
 
