@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/server/peers.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -100,6 +102,12 @@ void await_redis(std::uint16_t port) {
 RunningPeer::RunningPeer(std::string_view name, const Surroundings& surroundings)
     : name_(name), surroundings_(surroundings), scratch_(surroundings.dir) {
   std::filesystem::create_directory(scratch_.path() / "data");
+  // What those before it have left to be written is not for this one to wait for, at its first
+  // sync.
+  if (const int folder = ::open(scratch_.path().c_str(), O_RDONLY | O_CLOEXEC); folder >= 0) {
+    ::syncfs(folder);
+    ::close(folder);
+  }
   start();
 }
 
