@@ -61,12 +61,11 @@ void draw_lateness(const Ledger& ledger, const LatenessPicture& picture,
   }
   if (plots.empty()) return;
   run_gnuplot(fmt::format(
-      "{}set output '{}'\nset title '{}'\n"
+      "{}set output '{}'\nset title '{}, by share of {}'\n"
       "set logscale xy\nset xrange [1:1e-5]\nset yrange [{}:*]\nset ylabel 'ms late'\n"
-      "set xlabel 'share of {}'\n"
       "set xtics ('0' 1, '50 %%' 0.5, '90 %%' 0.1, '99 %%' 0.01, '99.9 %%' 1e-3, '99.99 %%' 1e-4)\n"
       "plot {}\n{}",
-      kPlotStyle, file.string(), picture.title, picture.least_ms, picture.what, plots, data));
+      kPlotStyle, file.string(), picture.title, picture.what, picture.least_ms, plots, data));
 }
 
 }  // namespace carillon::bench

@@ -41,21 +41,24 @@ int run(const Options& options) {
   fmt::print("{}\n{} ({}); commit {}\ndata in {} ({})\n", environment.cpu, environment.preset,
              environment.compiler, environment.commit, options.surroundings.dir.string(),
              environment.filesystem);
-  warn_of_surroundings(environment);
+  if (options.saved.empty()) warn_of_surroundings(environment);
   std::fflush(stdout);
 
   Ledger ledger;
+  for (const std::filesystem::path& file : options.saved) ledger.read_json(file);
   std::vector<std::string_view> ran;
   for (const Bench& bench : kBenches) {
     if (!options.wants_bench(bench.number)) continue;
-    bench.run(options, ledger);
+    if (options.saved.empty()) bench.run(options, ledger);
     ran.push_back(bench.name);
   }
   const std::vector<Verdict> verdicts = judge(ledger, server_targets(), options.check, ran);
-  const std::filesystem::path file = results_file("server", options.save, environment);
-  ledger.append_json(file, environment);
-  fmt::print("{}{}\nresults: {}\n", format_tables(ledger, server_layouts()),
-             format_verdicts(verdicts), file.string());
+  fmt::print("{}{}\n", format_tables(ledger, server_layouts()), format_verdicts(verdicts));
+  if (options.saved.empty()) {
+    const std::filesystem::path file = results_file("server", options.save, environment);
+    ledger.append_json(file, environment);
+    fmt::print("results: {}\n", file.string());
+  }
   if (options.plot) {
     const std::filesystem::path source = CARILLON_BENCH_SOURCE_DIR;
     draw_pictures(ledger, source / "docs" / "pictures");

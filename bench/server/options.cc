@@ -104,6 +104,7 @@ Options parse_options(int argc, char** argv) {
                      "B1 durable put, B2 in memory, B3 memory, B4 lateness, B5 as a service, "
                      "B6 restart, B7 many at once");
   add_name_option(app, options, "--peer");
+  add_from_option(app, options);
   app.add_option("--delay", delay, "Of durable puts: near only, or all of near, ready and far")
       ->check(CLI::IsMember({"near", "all"}));
   app.add_flag("--full", options.full, "B6 with ten million pending jobs too");

@@ -39,14 +39,18 @@ void draw_bars(const Ledger& ledger, const Bars& bars, const std::filesystem::pa
   std::string script = fmt::format(
       "{}set output '{}'\nset title '{}'\n"
       "set style fill solid\nset boxwidth 0.6\nset xrange [-0.6:{}]\nset yrange [0:*]\n"
-      "set format y '%.0s%c'\nunset key\nplot ",
+      "set format y '%.0s%c'\nunset key\nset bmargin 4\nplot ",
       kPlotStyle, file.string(), bars.title, static_cast<double>(peers.size()) - 0.4);
   std::string data;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     script += fmt::format("{}'-' using 1:2:xtic(3) with boxes linecolor '{}'", i > 0 ? ", " : "",
                           colour_of(peers[i]));
     const auto summary = ledger.summary(bars.bench, bars.cell, peers[i], bars.metric);
-    data += fmt::format("{} {:.0f} \"{}\"\ne\n", i, summary->median, peers[i]);
+    std::string label = peers[i];  // In two lines: seven bars stand close.
+    if (const std::size_t space = label.find(' '); space != std::string::npos) {
+      label.replace(space, 1, "\\n");
+    }
+    data += fmt::format("{} {:.0f} \"{}\"\ne\n", i, summary->median, label);
   }
   run_gnuplot(script + "\n" + data);
 }
