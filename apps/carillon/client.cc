@@ -165,10 +165,6 @@ std::string read_token(const std::string& path, const char* by) {
   return checked_token(text, fmt::format("{}: '{}'", by, path));
 }
 
-}  // namespace
-
-namespace {
-
 /// An address behind `plain` or `encrypted`, or behind neither, which is plain.
 Address parse_address(std::string_view text, const char* by, std::uint16_t default_port,
                       std::string_view plain, std::string_view encrypted) {

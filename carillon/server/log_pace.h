@@ -13,6 +13,8 @@ namespace carillon::server {
 
 /// Counts what happens, and says when there is to be a line about it: the first time, and then once
 /// in an interval at most. What happens behind the last line is in the next one, and in the count.
+///
+/// Threads: one object, one thread. Cost: O(1), no allocation.
 class LogPace {
  public:
   explicit LogPace(Span interval) noexcept : interval_(interval) {}

@@ -83,6 +83,18 @@ class Hosted {
     return slot;
   }
 
+  /// A put of a job with these extras.
+  void put(broker::SessionId session, const broker::SharedExtras& extras, Span ttr) {
+    Command command;
+    command.verb = Verb::kPut;
+    command.ticket = {session, ++slot};
+    command.tube = "default";
+    command.ttr = ttr;
+    command.body = broker::Body("x");
+    command.extras = extras;
+    host->submit(std::move(command));
+  }
+
   void run_posted() {
     while (!posted.empty()) {
       auto call = std::move(posted.front());
@@ -342,16 +354,9 @@ TEST(PartitionHost, AStepOfTheCalendarIsNoticedThoughNothingElseHappens) {
   Hosted hosted;
   hosted.connect(1);
   EXPECT_FALSE(hosted.host->next_wake()) << "no date is pending, and it looks at the calendar";
-  Command put;
-  put.verb = Verb::kPut;
-  put.ticket = {1, ++hosted.slot};
-  put.tube = "default";
-  put.ttr = seconds(60);
-  put.body = broker::Body("x");
   // Set back since the last turn: the date is an hour from now.
   hosted.calendar.set(hosted.calendar.now() - std::chrono::hours(1));
-  put.extras = with_date(hosted.calendar.now() + std::chrono::hours(1));
-  hosted.host->submit(std::move(put));
+  hosted.put(1, with_date(hosted.calendar.now() + std::chrono::hours(1)), seconds(60));
   hosted.settle();
   const auto reserve = hosted.ask(1, Verb::kReserve);
   hosted.settle();
@@ -374,14 +379,7 @@ TEST(PartitionHost, WhatIsBuriedUnaskedIsLoggedAtAPace) {
   broker::JobExtras once;
   once.max_attempts = 1;
   const auto fail_one = [&] {
-    Command put;
-    put.verb = Verb::kPut;
-    put.ticket = {1, ++hosted.slot};
-    put.tube = "default";
-    put.ttr = seconds(1);
-    put.body = broker::Body("x");
-    put.extras = std::make_shared<const broker::JobExtras>(once);
-    hosted.host->submit(std::move(put));
+    hosted.put(1, std::make_shared<const broker::JobExtras>(once), seconds(1));
     Command reserve;
     reserve.verb = Verb::kReserve;
     reserve.ticket = {1, ++hosted.slot};

@@ -87,6 +87,15 @@ Error failed(std::string_view what, const std::string& file) {
           fmt::format("{} '{}': {}", what, file, take_openssl_error())};
 }
 
+/// TLS 1.2 or later. Null: OpenSSL cannot.
+SSL_CTX* make_context(const SSL_METHOD* side) {
+  SSL_CTX* const ctx = SSL_CTX_new(side);
+  if (ctx == nullptr) return nullptr;
+  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  return ctx;
+}
+
 /// Comes as the certificate of these files; `of` are the options.
 Result<void> use_identity(SSL_CTX* ctx, const std::string& certificate, const std::string& key_file,
                           std::string_view of_certificate, std::string_view of_key) {
@@ -123,12 +132,10 @@ void FreeTlsContext::operator()(ssl_ctx_st* context) const noexcept { SSL_CTX_fr
 
 Result<std::shared_ptr<TlsContext>> TlsContext::load(const Files& files) {
   auto context = std::make_shared<TlsContext>();
-  context->context_.reset(SSL_CTX_new(TLS_server_method()));
+  context->context_.reset(make_context(TLS_server_method()));
   SSL_CTX* const ctx = context->context_.get();
   if (ctx == nullptr) return failed("TLS", "");
-  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                               SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                             SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(ctx, select_protocol, nullptr);
@@ -148,11 +155,9 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const Files& files) {
 
 Result<std::shared_ptr<ClientTlsContext>> ClientTlsContext::load(const Files& files) {
   auto context = std::make_shared<ClientTlsContext>();
-  context->context_.reset(SSL_CTX_new(TLS_client_method()));
+  context->context_.reset(make_context(TLS_client_method()));
   SSL_CTX* const ctx = context->context_.get();
   if (ctx == nullptr) return failed("TLS", "");
-  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
   if (files.authorities.empty()) {
     if (SSL_CTX_set_default_verify_paths(ctx) != 1) return failed("TLS", "");
